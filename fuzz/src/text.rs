@@ -4,7 +4,7 @@ use forebay_link::net::{Address, Fingerprint, Network};
 use forebay_types::call::{Attached, ServerRequest};
 use forebay_types::control::{Ask, Resume, RunOpened, RunRequest};
 use forebay_types::directory::{BrokerRequest, Directory};
-use forebay_types::line::{FarAttached, FarOpened, FarResumed, LineRequest};
+use forebay_types::line::{LineRequest, RemoteAttached, RemoteOpened, RemoteResumed};
 use forebay_types::reading::Question;
 use forebay_types::watch::{Act, Declare};
 use forebay_types::{Name, Signature};
@@ -25,8 +25,9 @@ pub fn text(bytes: &[u8]) {
     }
     let _ = (json::<ServerRequest>(bytes), json::<Attached>(bytes));
     let _ = (json::<RunRequest>(bytes), json::<Resume>(bytes), json::<RunOpened>(bytes), json::<Ask>(bytes));
-    let _ = (json::<LineRequest>(bytes), json::<FarOpened>(bytes), json::<FarAttached>(bytes));
-    let _ = (json::<FarResumed>(bytes), json::<Question>(bytes), json::<Act>(bytes), json::<Network>(bytes));
+    let _ = (json::<LineRequest>(bytes), json::<RemoteOpened>(bytes), json::<RemoteAttached>(bytes));
+    let _ =
+        (json::<RemoteResumed>(bytes), json::<Question>(bytes), json::<Act>(bytes), json::<Network>(bytes));
     if let Some(Declare::Parameter(parameter)) = json::<Declare>(bytes) {
         let value = serde_json::Value::from(1.5);
         let _ = (parameter.check(&value), parameter.of_its_type(&value));

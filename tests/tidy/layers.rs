@@ -163,7 +163,7 @@ const ROOMS: &[(&str, &[&str])] = &[(
         "crate::ask",
         "crate::directory",
         "crate::door",
-        "crate::far",
+        "crate::remote",
         "crate::heart",
         "crate::network",
         "crate::page",

@@ -381,23 +381,23 @@ fn steer_over(
 }
 
 /// The links of the page of a run on another host, where they are meant.
-pub fn links_of_far(address: &NetAddress, name: &str) -> Result<PageLinks> {
+pub fn links_of_remote(address: &NetAddress, name: &str) -> Result<PageLinks> {
     ask_over(call(address)?, &AdminRequest::Links { run: name.to_owned() }, Duration::ZERO)
 }
 
 /// What a script shows to the page of a run on another host.
-pub fn token_of_far(address: &NetAddress, name: &str, operator: bool) -> Result<String> {
+pub fn token_of_remote(address: &NetAddress, name: &str, operator: bool) -> Result<String> {
     ask_over(call(address)?, &AdminRequest::Token { run: name.to_owned(), operator }, Duration::ZERO)
 }
 
 /// Waits until a link of the page of a run on another host was opened.
-pub fn opened_far(address: &NetAddress, name: &str, link: &str, wait: Duration) -> Result<bool> {
+pub fn opened_remote(address: &NetAddress, name: &str, link: &str, wait: Duration) -> Result<bool> {
     let (run, link, wait_ms) = (name.to_owned(), link.to_owned(), wait.as_millis() as u64);
     ask_over(call(address)?, &AdminRequest::Opened { run, link, wait_ms }, wait)
 }
 
 /// Steers a run on another host.
-pub fn steer_far(
+pub fn steer_remote(
     address: &NetAddress,
     name: &str,
     who: &str,

@@ -215,7 +215,7 @@ impl Connection {
         }
         let Connection { shared, wire, line, .. } = self;
         if let Some((id, request)) = line {
-            crate::far::serve(&shared, wire, id, request);
+            crate::remote::serve(&shared, wire, id, request);
         } else {
             // The other side hears of its end before anybody counts on that.
             drop(wire);
@@ -259,7 +259,7 @@ impl Connection {
     fn answer(&mut self, request: Request) -> Result<Value> {
         let value = match request {
             Request::Admin(request) if self.wire.net().is_some() => {
-                return self.shared.admin(crate::far::admin(&self.shared, request)?);
+                return self.shared.admin(crate::remote::admin(&self.shared, request)?);
             }
             Request::Admin(request) => return self.shared.admin(request),
             Request::Broker(request) => {

@@ -61,7 +61,7 @@ pub fn host(options: HostOptions) -> Result<()> {
         diary,
     })?;
     let shared = service.shared().clone();
-    *lock(&shared.far_runs) = options.runs.clone();
+    *lock(&shared.remote_runs) = options.runs.clone();
     diary.line(format_args!("agent {} listens at {}", shared.address.pid, shared.address.socket.display()));
     match (&options.listen, &before) {
         (Some(address), _) => drop(network::open(&shared, address, options.tls)?),

@@ -8,7 +8,6 @@ mod diary;
 mod directory;
 mod door;
 mod embedded;
-mod far;
 mod heart;
 mod host;
 mod lock;
@@ -16,6 +15,7 @@ mod network;
 mod owner;
 mod page;
 mod peers;
+mod remote;
 mod rendezvous;
 mod service;
 mod start;
@@ -23,8 +23,8 @@ mod stop;
 mod words;
 
 pub use ask::{
-    directory_of, down, links, links_of_far, listen, opened, opened_far, owner_of, owners, stay, steer,
-    steer_far, take_runs, token, token_of_far,
+    directory_of, down, links, links_of_remote, listen, opened, opened_remote, owner_of, owners, stay, steer,
+    steer_remote, take_runs, token, token_of_remote,
 };
 pub use embedded::{Embedded, EmbeddedOptions};
 pub use host::{HostOptions, host};

@@ -4,13 +4,13 @@
 use crate::diary::{Diary, Seldom};
 use crate::directory::Host;
 use crate::door;
-use crate::far::{self, Proxies};
 use crate::heart::{self, Heart};
 use crate::lock::lock;
 use crate::network;
 use crate::owner::{Page, Run, Runs, Site};
 use crate::page;
 use crate::peers::Peers;
+use crate::remote::{self, Proxies};
 use crate::rendezvous::Address;
 use crate::stop::Stop;
 use crate::words::{AdminRequest, Status};
@@ -52,7 +52,7 @@ pub struct Shared {
     pub refused: Seldom,
     pub by_need: AtomicBool,
     /// Where runs of other hosts are; none are taken without it.
-    pub far_runs: Mutex<Option<PathBuf>>,
+    pub remote_runs: Mutex<Option<PathBuf>>,
     pub proxies: Proxies,
     /// The door to other hosts, once somebody asked for one.
     pub network: Mutex<Option<network::Open>>,
@@ -134,12 +134,12 @@ impl Shared {
                 Ok(Value::Null)
             }
             AdminRequest::TakeRuns { dir } => {
-                *lock(&self.far_runs) = Some(dir);
+                *lock(&self.remote_runs) = Some(dir);
                 Ok(Value::Null)
             }
             AdminRequest::Directory { addresses, run } => {
                 let own = lock(&self.network).as_ref().is_some_and(|open| open.is_at(&addresses));
-                let dir = own.then(|| far::directory(self, &run)).transpose()?;
+                let dir = own.then(|| remote::directory(self, &run)).transpose()?;
                 serde_json::to_value(dir)
             }
             AdminRequest::Listen { address, tls } => {
@@ -307,7 +307,7 @@ impl Service {
             peers,
             refused: Seldom::default(),
             by_need: AtomicBool::new(options.by_need),
-            far_runs: Mutex::default(),
+            remote_runs: Mutex::default(),
             proxies: Proxies::default(),
             network: Mutex::new(None),
             inherited,

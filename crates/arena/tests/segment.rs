@@ -51,7 +51,7 @@ fn a_block_goes_to_files_and_sockets_from_where_it_lies_whatever_a_peer_writes_m
     let (read, done) = (theirs.block(block.index()).unwrap(), AtomicBool::new(false));
     let (head, tail) = read.lent().split_at(40_000);
     let mut file = tempfile::tempfile().unwrap();
-    let (near, mut far) = std::os::unix::net::UnixStream::pair().unwrap();
+    let (near, mut remote) = std::os::unix::net::UnixStream::pair().unwrap();
     std::thread::scope(|s| {
         s.spawn(|| {
             while !done.load(Ordering::Acquire) {
@@ -64,7 +64,7 @@ fn a_block_goes_to_files_and_sockets_from_where_it_lies_whatever_a_peer_writes_m
             let sent = Lent::send(&[Lent::of(b"head"), tail.part(5, 1000).unwrap(), head], &near).unwrap();
             assert!(sent > 1004, "{sent} bytes of three parts");
             let mut got = vec![0; sent];
-            far.read_exact(&mut got).unwrap();
+            remote.read_exact(&mut got).unwrap();
             assert_eq!(got[..4], *b"head");
             assert!(got[4..].iter().all(|byte| [1, 2].contains(byte)), "a byte that nobody wrote");
         }
@@ -73,7 +73,7 @@ fn a_block_goes_to_files_and_sockets_from_where_it_lies_whatever_a_peer_writes_m
     let mut kept = Vec::new();
     file.read_to_end(&mut kept).unwrap();
     assert!(kept.len() == 100_000 && kept.iter().all(|byte| [1, 2].contains(byte)));
-    drop(far);
+    drop(remote);
     assert_eq!(Lent::send(&[head], &near).unwrap_err().kind(), std::io::ErrorKind::BrokenPipe);
     assert!(head.write_at(&file, u64::MAX).is_err());
 }

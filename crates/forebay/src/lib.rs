@@ -25,13 +25,13 @@
 
 mod calls;
 mod data;
-mod far;
 mod host;
 mod kept;
 pub mod launcher;
 mod options;
 mod owner;
 mod reads;
+mod remote;
 mod run;
 mod steps;
 mod table;
@@ -39,7 +39,6 @@ mod watch;
 
 pub use calls::{broker_at, call, connect, locator, serve};
 pub use data::{Array, DataSet};
-pub use far::{named as far_name, recover as recover_far, run_id_of as far_run_id};
 pub use forebay_agent::look_in as look_for_command_in;
 pub use forebay_client::call::{On, Reference};
 pub use forebay_client::run::{
@@ -56,6 +55,7 @@ pub use forebay_types::{
 };
 pub use kept::{Kept, KeptSnapshots, Restart};
 pub use options::{OpenOptions, names_of_runs_in, parse_bytes, run_dir, runs_in};
+pub use remote::{named as remote_name, recover as recover_remote, run_id_of as remote_run_id};
 pub use run::{Run, in_memory, open};
 pub use steps::{Start, StepsOptions, TimeLimit};
 pub use table::{Table, TableOptions};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use forebay_agent::{Embedded, EmbeddedOptions};
-use forebay_client::remote::Far;
+use forebay_client::remote::RemoteRun;
 use forebay_client::run::{Session, Successor};
 use forebay_host::{directories, environment};
 use forebay_link::Wire;
@@ -170,24 +170,24 @@ fn embedded(request: &OpenRun) -> Result<(Session, Option<Owner>)> {
 
 /// Opens the session of a rank whose run is on another host.
 pub fn session_from_afar(
-    far: &Far,
+    remote: &RemoteRun,
     mode: Mode,
     options: &OpenOptions,
     rank_and_size: (u32, u32),
 ) -> Result<Session> {
-    let request = request(&far.url, mode, options, rank_and_size)?;
-    let far = &Far { elsewhere: request.elsewhere, ..far.clone() };
+    let request = request(&remote.url, mode, options, rank_and_size)?;
+    let remote = &RemoteRun { elsewhere: request.elsewhere, ..remote.clone() };
     if !matches!(mode, Mode::Write | Mode::Create) {
-        crate::far::send_rest(far)?;
+        crate::remote::send_rest(remote)?;
     }
     let mut lost: Option<Instant> = None;
     let session = loop {
-        let tried = match forebay_client::remote::start(far.clone()) {
+        let tried = match forebay_client::remote::start(remote.clone()) {
             // Nobody is there in the first place.
             Err(e) if lost.is_none() => return Err(e),
             wire => wire.and_then(|wire| Session::open(wire, &request)),
         };
-        let patience = |e: &Error| if e.code() == Code::NoServer { RETRY } else { far.patience };
+        let patience = |e: &Error| if e.code() == Code::NoServer { RETRY } else { remote.patience };
         match tried {
             // The line broke, or the agent there died, before the answer came. Whether a run that is there
             // then is the one that was to be made cannot be told from here.
@@ -203,7 +203,7 @@ pub fn session_from_afar(
         }
     };
     if mode == Mode::Write {
-        forebay_client::remote::forget_rests(&far.url, &session.opened().run_id);
+        forebay_client::remote::forget_rests(&remote.url, &session.opened().run_id);
     }
     Ok(session)
 }

@@ -1,6 +1,6 @@
 //! Reading a run: in this thread from its files, or over a line from the host where they are.
 
-use forebay_client::remote::{FarArray, FarReader};
+use forebay_client::remote::{RemoteArray, RemoteReader};
 use forebay_store::catalog::{Moment, Rows};
 use forebay_store::{Answer, Reader};
 use forebay_types::reading::{Question, Wanted};
@@ -14,7 +14,7 @@ pub enum Reads {
     /// On this host.
     Here(Reader),
     /// On another one.
-    There(Box<FarReader>),
+    There(Box<RemoteReader>),
 }
 
 use Reads::{Here, There};
@@ -72,8 +72,8 @@ impl Reads {
     }
 }
 
-impl From<FarArray> for Array {
-    fn from((meta, _, bytes): FarArray) -> Array {
+impl From<RemoteArray> for Array {
+    fn from((meta, _, bytes): RemoteArray) -> Array {
         Array { meta, bytes }
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use forebay_client::remote::{Far, FarReader};
+use forebay_client::remote::{RemoteReader, RemoteRun};
 use forebay_client::run::{Session, Warn};
 use forebay_store::Reader;
 use forebay_store::catalog::DataRow;
@@ -15,9 +15,9 @@ use forebay_types::watch::{Diagram as DeclaredDiagram, Kind, Parameter as Declar
 use forebay_types::{Code, Error, Result, Selection};
 use serde_json::{Map, Value};
 
-use crate::far::RunPlace;
 use crate::owner::Owner;
 use crate::reads::{Reads, of_set};
+use crate::remote::RunPlace;
 use crate::{
     Array, Checkpoint, DataSet, Diagram, DiagramOptions, Kept, KeptSnapshots, Level, OpenOptions, Parameter,
     ParameterOptions, PutOptions, Restart, Rows, Snapshot, Start, Steps, StepsOptions, Table, TableOptions,
@@ -34,7 +34,7 @@ struct Inner {
     /// Its directory, or its address.
     dir: PathBuf,
     /// How it is reached when it is on another host.
-    far: Option<Far>,
+    remote: Option<RemoteRun>,
     rank_and_size: (u32, u32),
     /// `None` in mode `r`.
     session: Option<Session>,
@@ -56,22 +56,22 @@ struct Inner {
 /// run: the text names pid and host), `VersionMismatch` (a newer format), `ReadOnly`.
 pub fn open(place: &str, mode: Mode, mut options: OpenOptions) -> Result<Run> {
     let rank_and_size = launcher::rank_and_size(options.rank, options.size)?;
-    let (dir, far) = match RunPlace::parse(place)? {
+    let (dir, remote) = match RunPlace::parse(place)? {
         RunPlace::Here(dir) => (dir, None),
-        RunPlace::There(far) => (PathBuf::from(&far.url), Some(far)),
+        RunPlace::There(remote) => (PathBuf::from(&remote.url), Some(remote)),
     };
     if !mode.writes() {
-        let run = Run::new(dir, far, rank_and_size, None, None);
+        let run = Run::new(dir, remote, rank_and_size, None, None);
         return run.reader().map(|_| run);
     }
     options.buffer = crate::options::buffer(options.buffer, rank_and_size.1)?;
-    let (session, owner) = match &far {
+    let (session, owner) = match &remote {
         None => crate::owner::session(&dir, mode, &options, rank_and_size)?,
-        Some(far) => (crate::owner::session_from_afar(far, mode, &options, rank_and_size)?, None),
+        Some(remote) => (crate::owner::session_from_afar(remote, mode, &options, rank_and_size)?, None),
     };
     session.on_late(options.late, None);
     let last = session.opened().last_step;
-    let run = Run::new(dir, far, rank_and_size, Some(session), owner);
+    let run = Run::new(dir, remote, rank_and_size, Some(session), owner);
     if last.is_some() {
         let kept = KeptSnapshots::of(run.reader()?)?;
         run.session()?.know_steps(kept.numbers()?.iter().copied());
@@ -99,7 +99,7 @@ pub fn in_memory(found: &forebay_store::InMemory, run: &str) -> Option<String> {
 impl Run {
     fn new(
         dir: PathBuf,
-        far: Option<Far>,
+        remote: Option<RemoteRun>,
         rank_and_size: (u32, u32),
         session: Option<Session>,
         owner: Option<Owner>,
@@ -109,7 +109,7 @@ impl Run {
         Run {
             inner: Arc::new(Inner {
                 dir,
-                far,
+                remote,
                 rank_and_size,
                 session,
                 reader,
@@ -152,9 +152,9 @@ impl Run {
         if let Some(reader) = &*reader {
             return Ok(reader.clone());
         }
-        let opened = Arc::new(match (&self.inner.far, &self.inner.session) {
-            (Some(far), _) => {
-                let reader = FarReader::open(far.clone())?;
+        let opened = Arc::new(match (&self.inner.remote, &self.inner.session) {
+            (Some(remote), _) => {
+                let reader = RemoteReader::open(remote.clone())?;
                 let check = self.inner.check.lock().unwrap_or_else(|e| e.into_inner()).clone();
                 check.into_iter().for_each(|check| reader.on_wait(check));
                 Reads::There(Box::new(reader))
@@ -193,7 +193,7 @@ impl Run {
     /// What a program that only reads it should know: dead ranks have data of it in memory still. Nothing of a run
     /// that somebody writes, nor to any rank but the first.
     pub fn unwritten(&self) -> Option<String> {
-        if self.inner.session.is_some() || self.inner.far.is_some() || self.inner.rank_and_size.0 != 0 {
+        if self.inner.session.is_some() || self.inner.remote.is_some() || self.inner.rank_and_size.0 != 0 {
             return None;
         }
         let (found, dir) = (forebay_store::left_in_memory(&self.inner.dir).ok()?, self.inner.dir.display());

@@ -241,7 +241,7 @@ fn care_for_a_run_whose_owner_is_dead_leaves_it_to_its_living_ranks() {
 
 /// Begins to open a run as rank 0 of 2, and comes so far: admitted, with a segment of its own, or with one that it
 /// gave up when it heard of the agent's death.
-fn begin_to_open(path: &str, far: usize) -> (Wire, Option<Segment>) {
+fn begin_to_open(path: &str, remote: usize) -> (Wire, Option<Segment>) {
     let socket = forebay_host::sockets::agent_socket().unwrap();
     let mut wire = Wire::connect_as(&socket, "run", Duration::from_secs(5)).unwrap();
     let open = OpenRun {
@@ -256,7 +256,7 @@ fn begin_to_open(path: &str, far: usize) -> (Wire, Option<Segment>) {
         elsewhere: Default::default(),
     };
     let opened: RunOpened = serde_json::from_value(wire.ask(&RunRequest::OpenRun(open)).unwrap()).unwrap();
-    let segment = (far > 0).then(|| {
+    let segment = (remote > 0).then(|| {
         let spec = SegmentSpec {
             name: opened.segment,
             kind: forebay_arena::segments::kind::RUN,
@@ -266,7 +266,7 @@ fn begin_to_open(path: &str, far: usize) -> (Wire, Option<Segment>) {
             blocks: 64,
         };
         let segment = Segment::create(&spec).unwrap();
-        segment.word(word::LEFT).store(u64::from(far > 1), std::sync::atomic::Ordering::SeqCst);
+        segment.word(word::LEFT).store(u64::from(remote > 1), std::sync::atomic::Ordering::SeqCst);
         segment
     });
     (wire, segment)
@@ -276,18 +276,19 @@ fn begin_to_open(path: &str, far: usize) -> (Wire, Option<Segment>) {
 fn a_rank_that_was_just_opening_the_run_when_the_agent_died_ends_the_steps_of_the_others() {
     let name = "a_rank_that_was_just_opening_the_run_when_the_agent_died_ends_the_steps_of_the_others";
     sandbox(name, |s| {
-        if let Some(far) = s.role.strip_prefix("other") {
-            let run = open(s, &format!("joined{far}"), 1, 2);
+        if let Some(remote) = s.role.strip_prefix("other") {
+            let run = open(s, &format!("joined{remote}"), 1, 2);
             run.snapshot(0, None).unwrap().end().unwrap();
-            s.tell(&format!("ended{far}"));
+            s.tell(&format!("ended{remote}"));
             return run.close().unwrap();
         }
         forebay_agent::start_to_stay().unwrap();
-        for far in 0..3 {
-            let (name, path) = (format!("joined{far}"), format!("{}.fb", s.run(&format!("joined{far}"))));
-            let (wire, segment) = begin_to_open(&path, far);
-            let mut other = s.start(&format!("other{far}"));
-            s.hear(&format!("ended{far}"));
+        for remote in 0..3 {
+            let (name, path) =
+                (format!("joined{remote}"), format!("{}.fb", s.run(&format!("joined{remote}"))));
+            let (wire, segment) = begin_to_open(&path, remote);
+            let mut other = s.start(&format!("other{remote}"));
+            s.hear(&format!("ended{remote}"));
             kill_agent();
             drop(wire);
             let run = open(s, &name, 0, 2);

@@ -76,11 +76,11 @@ fn a_run_that_was_moved_finds_what_is_in_memory() {
     // To another file system: a copy of which there is no original.
     let run = dir.path().join("s.fb");
     let _rank = left(&run);
-    let far = dir.path().join("far.fb");
-    copy(&run, &far);
+    let remote = dir.path().join("far.fb");
+    copy(&run, &remote);
     std::fs::remove_dir_all(&run).unwrap();
-    recover(&far).unwrap();
-    assert_eq!(x(&far).unwrap(), f64s(5, 7));
+    recover(&remote).unwrap();
+    assert_eq!(x(&remote).unwrap(), f64s(5, 7));
 }
 
 #[test]

@@ -40,13 +40,13 @@ impl Starter {
         Starter::new(Rank::open(owner, 0, 2, ARENA), start)
     }
 
-    fn far(owner: &Owner, start: u64) -> Starter {
-        Starter::new(Rank::open_far(owner, 1, 2, ARENA, None), start)
+    fn remote(owner: &Owner, start: u64) -> Starter {
+        Starter::new(Rank::open_remote(owner, 1, 2, ARENA, None), start)
     }
 
     /// What the other host has of a session.
     fn rest(owner: &Owner, session: u64, start: u64) -> Starter {
-        Starter::new(Rank::open_far(owner, 1, 2, ARENA, Some(session)), start)
+        Starter::new(Rank::open_remote(owner, 1, 2, ARENA, Some(session)), start)
     }
 
     fn step(&mut self, step: i64) {
@@ -115,11 +115,11 @@ fn rows(run: &Path, table: &str) -> usize {
 
 /// Both ranks have put step 0, and the far one is ahead; gives them.
 fn begun(owner: &Owner) -> (Starter, Starter) {
-    let (mut near, mut far) = (Starter::near(owner, 1), Starter::far(owner, 1));
+    let (mut near, mut remote) = (Starter::near(owner, 1), Starter::remote(owner, 1));
     near.step(0);
-    far.step(0);
+    remote.step(0);
     wait_until_listed(&mut near, 0);
-    (near, far)
+    (near, remote)
 }
 
 #[test]
@@ -128,29 +128,29 @@ fn what_a_dead_far_rank_was_ahead_joins_no_step_of_the_next_start_that_went_back
     let run = dir.path().join("r.fb");
     let late_ranks = Duration::from_millis(200);
     let owner = Owner::open(&run, Options { size: 2, late_ranks, ..Options::default() }).unwrap();
-    let (near, far) = begun(&owner);
+    let (near, remote) = begun(&owner);
     near.dies(&owner);
     // Its line says nothing yet of its death: the next start of rank 0 takes it for a living rank.
     let mut near = Starter::near(&owner, 2);
     let asked = near.asks_to_restart();
     wait_for("the far rank to be asked whether it lives", || {
-        (far.rank.segment.word(word::EPOCH).load(Ordering::SeqCst) > 0).then_some(())
+        (remote.rank.segment.word(word::EPOCH).load(Ordering::SeqCst) > 0).then_some(())
     });
     assert!(near.rank.notice(asked).is_none(), "who is dead is not known");
-    let session = far.dies(&owner);
+    let session = remote.dies(&owner);
     assert_eq!(near.rank.went_back(asked).unwrap()["step"], 0);
     let mut rest = Starter::rest(&owner, session, 1);
     (1..5).for_each(|step| rest.step(step));
     assert_eq!(rest.all_sent(&owner), Vec::<String>::new());
-    let mut far = Starter::far(&owner, 2);
-    assert_eq!(far.restarts(), 0, "all ranks go on from one step");
+    let mut remote = Starter::remote(&owner, 2);
+    assert_eq!(remote.restarts(), 0, "all ranks go on from one step");
     for step in 1..3 {
         near.step(step);
-        far.step(step);
+        remote.step(step);
     }
     wait_until_listed(&mut near, 2);
     near.closes();
-    far.closes();
+    remote.closes();
     owner.close().unwrap();
     assert_eq!(starts(&run), [(0, 1, 1), (1, 2, 2), (2, 2, 2)]);
     assert_eq!(rows(&run, "h"), 4, "no row of a history stands twice");
@@ -168,10 +168,10 @@ fn goes_on_with_what_is_brought(owner: Owner, mut near: Starter, asked: u64, ses
     assert_eq!(rest.all_sent(&owner), Vec::<String>::new());
     // It had no more.
     assert_eq!(near.rank.went_back(asked).unwrap()["step"], 3);
-    let mut far = Starter::far(&owner, near.start);
-    assert_eq!(far.restarts(), 3);
+    let mut remote = Starter::remote(&owner, near.start);
+    assert_eq!(remote.restarts(), 3);
     near.closes();
-    far.closes();
+    remote.closes();
     owner.close().unwrap();
 }
 
@@ -180,10 +180,10 @@ fn who_goes_back_waits_for_the_ranks_whose_hosts_may_have_what_makes_steps_whole
     let dir = scratch();
     let run = dir.path().join("r.fb");
     let owner = Owner::open(&run, Options { size: 2, ..Options::default() }).unwrap();
-    let (mut near, far) = begun(&owner);
+    let (mut near, remote) = begun(&owner);
     (1..4).for_each(|step| near.step(step));
     near.dies(&owner);
-    let session = far.dies(&owner);
+    let session = remote.dies(&owner);
     let mut near = Starter::near(&owner, 2);
     let asked = near.asks_to_restart();
     // All is read and told that there is; nothing of the other host has come.
@@ -201,20 +201,20 @@ fn rows_of_a_start_whose_steps_are_made_whole_after_its_death_stay_whoever_owns_
     let run = dir.path().join("r.fb");
     let open = || Owner::open(&run, Options { size: 2, ..Options::default() }).unwrap();
     let owner = open();
-    let (near, far) = begun(&owner);
+    let (near, remote) = begun(&owner);
     near.closes();
-    far.closes();
+    remote.closes();
     owner.close().unwrap();
     // The second start goes on there, and none of its steps is whole when all of it dies.
     let owner = open();
-    let (mut near, mut far) = (Starter::near(&owner, 2), Starter::far(&owner, 2));
-    let asked = [near.asks_to_restart(), far.asks_to_restart()];
-    for (of, asked) in [&mut near, &mut far].into_iter().zip(asked) {
+    let (mut near, mut remote) = (Starter::near(&owner, 2), Starter::remote(&owner, 2));
+    let asked = [near.asks_to_restart(), remote.asks_to_restart()];
+    for (of, asked) in [&mut near, &mut remote].into_iter().zip(asked) {
         assert_eq!(of.rank.went_back(asked).unwrap()["step"], 0);
     }
     (1..4).for_each(|step| near.step(step));
     near.dies(&owner);
-    let session = far.dies(&owner);
+    let session = remote.dies(&owner);
     owner.close().unwrap();
     let owner = open();
     let mut near = Starter::near(&owner, 3);
@@ -230,9 +230,9 @@ fn a_step_that_a_later_start_begins_has_nothing_of_what_is_brought_of_an_earlier
         let dir = scratch();
         let run = dir.path().join("r.fb");
         let owner = Owner::open(&run, Options { size: 2, ..Options::default() }).unwrap();
-        let (near, far) = (Starter::near(&owner, 1), Starter::far(&owner, 1));
+        let (near, remote) = (Starter::near(&owner, 1), Starter::remote(&owner, 1));
         near.dies(&owner);
-        let session = far.dies(&owner);
+        let session = remote.dies(&owner);
         // No step is listed, so a start need not go back.
         let mut near = Starter::near(&owner, 2);
         let mut rest = Starter::rest(&owner, session, 1);
@@ -246,11 +246,11 @@ fn a_step_that_a_later_start_begins_has_nothing_of_what_is_brought_of_an_earlier
             rest.step(0);
         }
         assert_eq!(rest.all_sent(&owner), Vec::<String>::new());
-        let mut far = Starter::far(&owner, 2);
-        far.step(0);
+        let mut remote = Starter::remote(&owner, 2);
+        remote.step(0);
         wait_until_listed(&mut near, 0);
         near.closes();
-        far.closes();
+        remote.closes();
         owner.close().unwrap();
         assert_eq!(starts(&run), [(0, 2, 2)]);
     }
@@ -261,19 +261,19 @@ fn a_far_rank_that_answers_lives_and_one_that_does_not_is_neither_dead_nor_alive
 {
     let dir = scratch();
     let owner = Owner::open(&dir.path().join("r.fb"), Options { size: 2, ..Options::default() }).unwrap();
-    let far = Starter::far(&owner, 1);
+    let remote = Starter::remote(&owner, 1);
     let began = Instant::now();
     assert!(!owner.is_sure_for(0, 2, began).unwrap());
     assert!(owner.is_sure_for(1, 2, began).unwrap(), "it comes in its own place");
     assert!(!owner.is_sure_for(1, 3, began).unwrap(), "a start of another size has no place that is its own");
-    let word = |n| far.rank.segment.word(n);
+    let word = |n| remote.rank.segment.word(n);
     word(word::ECHO).store(word(word::EPOCH).load(Ordering::SeqCst), Ordering::SeqCst);
     assert!(owner.is_sure_for(0, 2, began).unwrap());
     assert!(!owner.is_sure_for(0, 2, Instant::now()).unwrap(), "that was before");
     let near = Starter::near(&owner, 1);
     assert!(owner.is_sure_for(1, 2, Instant::now()).unwrap(), "one on this host is looked at");
     near.dies(&owner);
-    far.dies(&owner);
+    remote.dies(&owner);
     wait_for("it to be known", || owner.is_sure_for(0, 2, Instant::now()).unwrap().then_some(()));
     owner.close().unwrap();
 }

@@ -46,17 +46,17 @@ fn put(rank: &mut Rank) {
 /// A step that rank 0 has ended and of which rank 1, on another host, has said nothing when its line is lost. Gives
 /// rank 0 and the session of rank 1.
 fn lose_rank(owner: &Owner) -> (Rank, u64) {
-    let (mut near, far) = (Rank::open(owner, 0, 2, ARENA), Rank::open_far(owner, 1, 2, ARENA, None));
+    let (mut near, remote) = (Rank::open(owner, 0, 2, ARENA), Rank::open_remote(owner, 1, 2, ARENA, None));
     put(&mut near);
     near.settle();
-    let session = far.session;
+    let session = remote.session;
     owner.hung_up(session).unwrap();
     (near, session)
 }
 
 /// What the other host has of that session is brought; what of it was refused.
 fn bring(owner: &Owner, session: u64) -> Vec<String> {
-    let mut rest = Rank::open_far(owner, 1, 2, ARENA, Some(session));
+    let mut rest = Rank::open_remote(owner, 1, 2, ARENA, Some(session));
     put(&mut rest);
     rest.ask(&Ask::Close { finished: false }).unwrap();
     owner.hung_up(rest.session).unwrap();
@@ -128,7 +128,7 @@ fn only_the_session_that_a_step_lacks_makes_it_whole() {
     let owner = Owner::open(&run, options(Arc::new(System))).unwrap();
     let (mut near, session) = lose_rank(&owner);
     is_kept(&run);
-    let other = Rank::open_far(&owner, 1, 2, ARENA, None);
+    let other = Rank::open_remote(&owner, 1, 2, ARENA, None);
     let wrong = other.session;
     owner.hung_up(wrong).unwrap();
     wait_for("the end of another session", || other.is_closed().then_some(()));
@@ -150,7 +150,7 @@ fn a_step_that_a_rank_had_not_ended_is_given_up_when_all_of_it_was_brought() {
     let owner = Owner::open(&run, options(Arc::new(System))).unwrap();
     let (mut near, session) = lose_rank(&owner);
     is_kept(&run);
-    let mut rest = Rank::open_far(&owner, 1, 2, ARENA, Some(session));
+    let mut rest = Rank::open_remote(&owner, 1, 2, ARENA, Some(session));
     rest.begin(STEP);
     rest.ask(&Ask::Close { finished: false }).unwrap();
     owner.hung_up(rest.session).unwrap();
@@ -177,13 +177,13 @@ fn going_back_and_dropping_give_such_a_step_up_and_its_file_goes() {
         // Its number is free, and what is brought of the one before means nothing.
         bring(&owner, session);
         assert_eq!((listed(&run), lacking(&run)), (vec![], vec![]));
-        let mut far = Rank::open_far(&owner, 1, 2, ARENA, None);
+        let mut remote = Rank::open_remote(&owner, 1, 2, ARENA, None);
         put(&mut near);
-        put(&mut far);
+        put(&mut remote);
         near.ask(&Ask::WaitStep { step: STEP }).unwrap();
         is_whole(&run);
         near.ask(&Ask::Close { finished: true }).unwrap();
-        far.ask(&Ask::Close { finished: true }).unwrap();
+        remote.ask(&Ask::Close { finished: true }).unwrap();
         owner.close().unwrap();
     }
 }
@@ -199,11 +199,11 @@ fn a_step_that_is_written_anew_takes_the_place_of_one_that_lacks_a_rank() {
     owner.hung_up(near.session).unwrap();
     owner.close().unwrap();
     let owner = Owner::open(&run, options(Arc::new(System))).unwrap();
-    let (mut near, mut far) = (Rank::open(&owner, 0, 2, ARENA), Rank::open(&owner, 1, 2, ARENA));
+    let (mut near, mut remote) = (Rank::open(&owner, 0, 2, ARENA), Rank::open(&owner, 1, 2, ARENA));
     put(&mut near);
-    put(&mut far);
+    put(&mut remote);
     near.ask(&Ask::WaitStep { step: STEP }).unwrap();
-    far.ask(&Ask::Close { finished: true }).unwrap();
+    remote.ask(&Ask::Close { finished: true }).unwrap();
     near.ask(&Ask::Close { finished: true }).unwrap();
     owner.close().unwrap();
     is_whole(&run);

@@ -307,7 +307,7 @@ pub struct RunOpened {
     pub unfinished: bool,
     /// Whether the owner is on another host: its words come later than what other ranks may say.
     #[serde(default)]
-    pub far: bool,
+    pub remote: bool,
 }
 
 /// A request of a rank to the owner, through the session's ring; answered in JSON.

@@ -54,7 +54,7 @@ pub const WITH_BLOCK: u32 = 1 << 31;
 pub enum LineRequest {
     /// A rank opens a run; `path` is its name under the directory that the agent gives to runs of
     /// other hosts. Answer: [`RunOpened`].
-    OpenFar {
+    OpenRemote {
         /// As on one host.
         open: OpenRun,
         /// Who writes it.
@@ -67,19 +67,19 @@ pub enum LineRequest {
         /// Goes on with what an earlier session left: only what the catalog lacks is sent again.
         after: Option<After>,
     },
-    /// Then: the sizes of the rank's segment. Answer: [`FarAttached`].
-    AttachFar(Measures),
-    /// First, after the line was cut. Answer: [`FarResumed`], or `NotFound`: nobody keeps that
+    /// Then: the sizes of the rank's segment. Answer: [`RemoteAttached`].
+    AttachRemote(Measures),
+    /// First, after the line was cut. Answer: [`RemoteResumed`], or `NotFound`: nobody keeps that
     /// session any more.
-    ResumeFar {
-        /// As [`FarAttached`] gave it.
+    ResumeRemote {
+        /// As [`RemoteAttached`] gave it.
         key: String,
         /// Notices that arrived.
         heard: u64,
     },
     /// First: this line reads a run. Answer: null.
-    ReadFar {
-        /// The run's name, as in `OpenFar`.
+    ReadRemote {
+        /// The run's name, as in `OpenRemote`.
         path: String,
     },
 }
@@ -117,9 +117,9 @@ pub struct Measures {
     pub blocks: u32,
 }
 
-/// Answer to [`LineRequest::OpenFar`].
+/// Answer to [`LineRequest::OpenRemote`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct FarOpened {
+pub struct RemoteOpened {
     /// As on one host; the segment's name is that of the mirror.
     pub opened: RunOpened,
     /// What the catalog has of the session named by `after`.
@@ -135,16 +135,16 @@ pub struct Left {
     pub steps: Vec<i64>,
 }
 
-/// Answer to [`LineRequest::AttachFar`].
+/// Answer to [`LineRequest::AttachRemote`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct FarAttached {
+pub struct RemoteAttached {
     /// Opens the session again after a cut; known to nobody else.
     pub key: String,
 }
 
-/// Answer to [`LineRequest::ResumeFar`].
+/// Answer to [`LineRequest::ResumeRemote`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct FarResumed {
+pub struct RemoteResumed {
     /// Last record that arrived.
     pub seq: u64,
     /// Where the mirror's up ring ends.
@@ -284,8 +284,8 @@ mod tests {
     #[test]
     fn an_opening_of_an_older_peer_that_does_not_say_how_it_was_launched_is_read() {
         let open = r#"{"path":"x","mode":"Append","rank":0,"size":2,"full":"Block","scratch":false,"buffer":1,"program":"p"}"#;
-        let text = format!(r#"{{"OpenFar":{{"open":{open},"host":"h","pid":7,"after":null}}}}"#);
-        let LineRequest::OpenFar { pid, launched, .. } = serde_json::from_str(&text).unwrap() else {
+        let text = format!(r#"{{"OpenRemote":{{"open":{open},"host":"h","pid":7,"after":null}}}}"#);
+        let LineRequest::OpenRemote { pid, launched, .. } = serde_json::from_str(&text).unwrap() else {
             panic!("{text}")
         };
         assert_eq!((pid, launched), (7, None));

@@ -11,7 +11,7 @@ impl Opener {
     }
 
     /// A program of another host.
-    pub fn far(pid: u32, host: String, launched: Option<Launched>) -> Opener {
+    pub fn remote(pid: u32, host: String, launched: Option<Launched>) -> Opener {
         Opener { here: fork::own_pid(), pid, host, launched, after: None }
     }
 

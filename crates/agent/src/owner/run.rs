@@ -444,7 +444,7 @@ impl Run {
             last_step: None,
             begun: None,
             unfinished: false,
-            far: false,
+            remote: false,
         })
     }
 

@@ -18,6 +18,6 @@ mod reader;
 mod relay;
 mod rest;
 
-pub use reader::{FarArray, FarReader};
-pub use relay::{Dial, Far, start};
+pub use reader::{RemoteArray, RemoteReader};
+pub use relay::{Dial, RemoteRun, start};
 pub use rest::{Sent, any_rest, forget_rests, send_rests};

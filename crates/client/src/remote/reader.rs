@@ -17,7 +17,7 @@ use forebay_types::record::Cell;
 use forebay_types::{ArrayMeta, Code, Error, Result};
 use serde::de::DeserializeOwned;
 
-use super::relay::{Far, ask};
+use super::relay::{RemoteRun, ask};
 use crate::run::Check;
 
 /// How long the run may take to be opened for reading.
@@ -28,22 +28,22 @@ const SLICE: Duration = Duration::from_millis(100);
 const WINDOW: usize = 256;
 
 /// An array as it came: what it is, its unit, its bytes.
-pub type FarArray = (ArrayMeta, String, Vec<u8>);
+pub type RemoteArray = (ArrayMeta, String, Vec<u8>);
 
 /// A run on another host, open for reading. Usable from every thread.
-pub struct FarReader {
-    far: Far,
+pub struct RemoteReader {
+    remote: RemoteRun,
     run_id: String,
     line: Mutex<Option<Stream>>,
     check: RwLock<Option<Check>>,
 }
 
-impl FarReader {
+impl RemoteReader {
     /// Opens it; `NotFound` when there is no such run.
-    pub fn open(far: Far) -> Result<FarReader> {
-        let mut line = call(&far)?;
+    pub fn open(remote: RemoteRun) -> Result<RemoteReader> {
+        let mut line = call(&remote)?;
         let mut reader =
-            FarReader { far, run_id: String::new(), line: Mutex::new(None), check: RwLock::new(None) };
+            RemoteReader { remote, run_id: String::new(), line: Mutex::new(None), check: RwLock::new(None) };
         reader.run_id = reader.run_of(&mut line)?;
         *reader.lock() = Some(line);
         Ok(reader)
@@ -56,14 +56,14 @@ impl FarReader {
 
     /// A line in the place of one that is dead, to the same run: it may have been begun anew meanwhile.
     fn call_again(&self) -> Result<Stream> {
-        let mut line = call(&self.far)?;
+        let mut line = call(&self.remote)?;
         let now = self.run_of(&mut line)?;
         match now != self.run_id {
             true => Err(Error::new(
                 Code::Conflict,
                 format!(
                     "{} is another run than when it was opened here: it was begun anew, as with mode \"w\"; open it again",
-                    self.far.url
+                    self.remote.url
                 ),
             )),
             false => Ok(line),
@@ -108,7 +108,7 @@ impl FarReader {
         serde_json::from_slice(answer).map_err(|e| {
             Error::new(
                 Code::VersionMismatch,
-                format!("an answer from {} is not understood: {e}", self.far.url),
+                format!("an answer from {} is not understood: {e}", self.remote.url),
             )
         })
     }
@@ -133,7 +133,7 @@ impl FarReader {
     }
 
     /// An array.
-    pub fn array(&self, wanted: &Wanted) -> Result<FarArray> {
+    pub fn array(&self, wanted: &Wanted) -> Result<RemoteArray> {
         self.with(|line| {
             self.question(line, 1, wanted)?;
             self.one(line, 1)?
@@ -141,7 +141,7 @@ impl FarReader {
     }
 
     /// Many arrays, each or its error; the questions are under way together.
-    pub fn arrays(&self, wanted: &[Wanted]) -> Result<Vec<Result<FarArray>>> {
+    pub fn arrays(&self, wanted: &[Wanted]) -> Result<Vec<Result<RemoteArray>>> {
         self.with(|line| {
             let mut answers = Vec::with_capacity(wanted.len());
             let mut asked = 0;
@@ -167,8 +167,8 @@ impl FarReader {
         line.push(Header::new(kind::READ, id), b"", &[&w.finish()])
     }
 
-    fn one(&self, line: &mut Stream, id: u64) -> Result<Result<FarArray>> {
-        let array = self.answer(line, id, None::<FarArray>, |array, bytes| match array {
+    fn one(&self, line: &mut Stream, id: u64) -> Result<Result<RemoteArray>> {
+        let array = self.answer(line, id, None::<RemoteArray>, |array, bytes| match array {
             None => {
                 let mut r = Bytes::new(bytes);
                 let (meta, units) = take_array(&mut r)?;
@@ -250,7 +250,7 @@ impl FarReader {
                 self.interrupted()?;
             }
             if heard.elapsed() > OF_ANSWER {
-                let text = format!("{} has not answered for {} s", self.far.url, OF_ANSWER.as_secs());
+                let text = format!("{} has not answered for {} s", self.remote.url, OF_ANSWER.as_secs());
                 return Err(Error::new(Code::Timeout, text));
             }
         }
@@ -270,9 +270,9 @@ fn is_of_the_line(e: &Error) -> bool {
     )
 }
 
-fn call(far: &Far) -> Result<Stream> {
-    let mut call = far.call()?;
-    let () = ask(&mut call, &LineRequest::ReadFar { path: far.name.clone() }, OPENING)
-        .map_err(|e| far.names(e))?;
+fn call(remote: &RemoteRun) -> Result<Stream> {
+    let mut call = remote.call()?;
+    let () = ask(&mut call, &LineRequest::ReadRemote { path: remote.name.clone() }, OPENING)
+        .map_err(|e| remote.names(e))?;
     Ok(call.into_run())
 }

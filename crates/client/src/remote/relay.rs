@@ -18,7 +18,7 @@ use forebay_link::run::RankEnd;
 use forebay_link::silence::OF_STORE;
 use forebay_link::{Message, Stream, Wire};
 use forebay_types::control::{Elsewhere, OpenRun, OpeningWaits, RunOpened, RunRequest};
-use forebay_types::line::{FarAttached, FarOpened, FarResumed, LineRequest, Measures};
+use forebay_types::line::{LineRequest, Measures, RemoteAttached, RemoteOpened, RemoteResumed};
 use forebay_types::{Code, Error, Result};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -39,7 +39,7 @@ pub type Dial = Arc<dyn Fn() -> Result<Wire> + Send + Sync>;
 
 /// Where a run is that this process writes from afar.
 #[derive(Clone)]
-pub struct Far {
+pub struct RemoteRun {
     /// Connects.
     pub dial: Dial,
     /// As people write it: `fb://host:port/name`.
@@ -53,20 +53,21 @@ pub struct Far {
 }
 
 /// Starts a relay; gives the rank's end of a connection to it, as if it were the owner.
-pub fn start(far: Far) -> Result<Wire> {
-    let call = far.call()?;
+pub fn start(remote: RemoteRun) -> Result<Wire> {
+    let call = remote.call()?;
     let (ours, theirs) = Wire::pair("run")?;
     std::thread::Builder::new()
         .name("fb-relay".into())
         .spawn(move || {
             threads::work_behind();
-            Relay { far, wire: ours, call: Some(call), line: None, served: None, name: String::new() }.run()
+            Relay { remote, wire: ours, call: Some(call), line: None, served: None, name: String::new() }
+                .run()
         })
         .map_err(|e| Error::io("cannot start the thread that forwards to another host", e))?;
     Ok(theirs)
 }
 
-impl Far {
+impl RemoteRun {
     /// A connection that is greeted.
     pub(super) fn call(&self) -> Result<Wire> {
         (self.dial)()
@@ -88,7 +89,7 @@ struct Served {
 }
 
 struct Relay {
-    far: Far,
+    remote: RemoteRun,
     /// The rank.
     wire: Wire,
     /// The other host, while the run is opened there.
@@ -138,7 +139,7 @@ impl Relay {
                 _ => self.refuse(message.id, Error::bad("a run on another host is opened first"))?,
             }
         };
-        let opened = match self.open_far(&open) {
+        let opened = match self.open_remote(&open) {
             Ok(opened) => opened,
             Err(e) => {
                 self.refuse(id, e.clone())?;
@@ -177,29 +178,29 @@ impl Relay {
         self.wire.refuse(id, &e).map_err(|_| End::Left)
     }
 
-    fn open_far(&mut self, open: &OpenRun) -> Result<RunOpened> {
-        let open = OpenRun { path: self.far.name.clone(), ..open.clone() };
+    fn open_remote(&mut self, open: &OpenRun) -> Result<RunOpened> {
+        let open = OpenRun { path: self.remote.name.clone(), ..open.clone() };
         let pid = std::process::id();
         let launched = process::launched(pid);
-        let request = LineRequest::OpenFar { open, host: identity::host(), pid, launched, after: None };
+        let request = LineRequest::OpenRemote { open, host: identity::host(), pid, launched, after: None };
         let call = self.call.as_mut().ok_or_else(|| Error::internal("no line"))?;
         let hears = |note: &OpeningWaits| {
             // A rank that has left is noticed when it is answered.
             let _ = self.wire.send(note, &[]);
         };
-        let FarOpened { opened, .. } =
-            ask_hearing(call, &request, ANSWER, hears).map_err(|e| self.far.names(e))?;
+        let RemoteOpened { opened, .. } =
+            ask_hearing(call, &request, ANSWER, hears).map_err(|e| self.remote.names(e))?;
         // Number of the session and mark of the directory there: ranks here may write two copies of a run.
         let (session, before) = (opened.session.to_string(), format!("run-{}-", opened.run_id));
         let own = opened.segment.split_once(&before).map_or(&*session, |(_, own)| own);
-        let segment = segments::name(&["far", &opened.run_id, own]);
+        let segment = segments::name(&["remote", &opened.run_id, own]);
         self.name.clone_from(&segment);
-        Ok(RunOpened { segment, owner_pid: std::process::id(), far: true, ..opened })
+        Ok(RunOpened { segment, owner_pid: std::process::id(), remote: true, ..opened })
     }
 
     fn attach(&mut self, segment: Segment) -> Result<OwnedFd> {
         let mut call = self.call.take().ok_or_else(|| Error::internal("no line"))?;
-        let FarAttached { key } = ask(&mut call, &LineRequest::AttachFar(measures(&segment)), ANSWER)?;
+        let RemoteAttached { key } = ask(&mut call, &LineRequest::AttachRemote(measures(&segment)), ANSWER)?;
         self.line = Some(call.into_run());
         let event = Doorbell::new()?;
         let theirs = event.share()?;
@@ -260,12 +261,12 @@ impl Relay {
                 Code::NoServer => {}
                 _ => refused_since = None,
             }
-            if began.elapsed() > self.far.patience {
+            if began.elapsed() > self.remote.patience {
                 let text = format!(
                     "the line to {} was cut ({}) and could not be opened again for {} s: {}",
-                    self.far.url,
+                    self.remote.url,
                     why.text(),
-                    self.far.patience.as_secs_f64(),
+                    self.remote.patience.as_secs_f64(),
                     failed.text()
                 );
                 return Err(Error::new(Code::ServerLost, text));
@@ -275,14 +276,14 @@ impl Relay {
     }
 
     fn hopeless(&self, e: &Error) -> Error {
-        Error::new(Code::ServerLost, format!("the store of {} is lost: {}", self.far.url, e.text()))
+        Error::new(Code::ServerLost, format!("the store of {} is lost: {}", self.remote.url, e.text()))
     }
 
     fn resume(&mut self) -> Result<()> {
         let served = self.served.as_mut().ok_or_else(|| Error::internal("no session"))?;
-        let mut call = self.far.call()?;
-        let request = LineRequest::ResumeFar { key: served.key.clone(), heard: served.end.heard() };
-        let resumed: FarResumed = ask(&mut call, &request, AGAIN)?;
+        let mut call = self.remote.call()?;
+        let request = LineRequest::ResumeRemote { key: served.key.clone(), heard: served.end.heard() };
+        let resumed: RemoteResumed = ask(&mut call, &request, AGAIN)?;
         served.end.resume(&resumed);
         self.line = Some(call.into_run());
         Ok(())

@@ -12,11 +12,11 @@ use forebay_link::silence::OF_REST;
 use forebay_link::stream::NoPlace;
 use forebay_types::codec::Writer;
 use forebay_types::control::{Ask, Elsewhere, Mode, OpenRun, WhenFull};
-use forebay_types::line::{After, FarAttached, FarOpened, LineRequest, OwnerWords, kind};
+use forebay_types::line::{After, LineRequest, OwnerWords, RemoteAttached, RemoteOpened, kind};
 use forebay_types::record::{Notice, Record};
 use forebay_types::{Code, Error, Result};
 
-use super::relay::{Far, ask, ask_hearing, measures};
+use super::relay::{RemoteRun, ask, ask_hearing, measures};
 use crate::run::{coded, show};
 
 /// How long the other host may take to settle what the old session left.
@@ -30,12 +30,12 @@ struct Rest {
 
 /// Whether dead programs of this user left anything here.
 pub fn any_rest() -> bool {
-    segments::found("far-").iter().any(|at| !at.segment.creator_lives())
+    segments::found("remote-").iter().any(|at| !at.segment.creator_lives())
 }
 
 /// What dead programs of this user left on this host of that run.
 fn rests(run_id: &str) -> Vec<Rest> {
-    let stem = format!("far-{run_id}-");
+    let stem = format!("remote-{run_id}-");
     let before = segments::name(&[&stem]);
     let rest = |at: segments::FoundSegment| {
         let name = at.path.file_name().and_then(|n| n.to_str())?;
@@ -49,12 +49,12 @@ fn rests(run_id: &str) -> Vec<Rest> {
 /// Frees what dead programs of this user left on this host of runs that had this address before the one of that
 /// number was made there.
 pub fn forget_rests(url: &str, run_id: &str) {
-    let stem = format!("far-{run_id}-");
+    let stem = format!("remote-{run_id}-");
     let now = segments::name(&[&stem]);
     let is_now = |at: &segments::FoundSegment| {
         at.path.file_name().and_then(|n| n.to_str()).is_some_and(|n| n.starts_with(&now))
     };
-    segments::found("far-")
+    segments::found("remote-")
         .into_iter()
         .filter(|at| !is_now(at) && at.segment.label().as_deref() == Some(url) && !at.segment.creator_lives())
         .for_each(|at| drop(at.segment.unlink()));
@@ -70,10 +70,10 @@ pub struct Sent {
 }
 
 /// Sends all of them, at the same time since their steps belong together.
-pub fn send_rests(far: &Far, run_id: &str) -> Result<Sent> {
+pub fn send_rests(remote: &RemoteRun, run_id: &str) -> Result<Sent> {
     let rests = rests(run_id);
     let sent: Vec<Result<RestFate>> = std::thread::scope(|scope| {
-        let threads: Vec<_> = rests.iter().map(|rest| scope.spawn(|| rest.send(far))).collect();
+        let threads: Vec<_> = rests.iter().map(|rest| scope.spawn(|| rest.send(remote))).collect();
         let died = |_| Err(Error::internal("a thread that sends the rest of a session died"));
         threads.into_iter().map(|t| t.join().unwrap_or_else(died)).collect()
     });
@@ -101,12 +101,12 @@ enum RestFate {
 
 impl Rest {
     /// Sends it.
-    fn send(&self, far: &Far) -> Result<RestFate> {
+    fn send(&self, remote: &RemoteRun) -> Result<RestFate> {
         let segment = Segment::open(&self.path)?;
-        let mut call = far.call()?;
+        let mut call = remote.call()?;
         // Rank and size are those of the old session.
         let open = OpenRun {
-            path: far.name.clone(),
+            path: remote.name.clone(),
             mode: Mode::ReadWrite,
             rank: 0,
             size: 1,
@@ -114,17 +114,17 @@ impl Rest {
             scratch: false,
             buffer: segment.block_bytes(),
             program: "forebay recover".into(),
-            elsewhere: far.elsewhere,
+            elsewhere: remote.elsewhere,
         };
         let (host, pid) = (identity::host(), std::process::id());
         let request =
-            LineRequest::OpenFar { open, host, pid, launched: None, after: Some(self.after.clone()) };
-        let opened: FarOpened = match ask_hearing(&mut call, &request, SETTLING, show) {
+            LineRequest::OpenRemote { open, host, pid, launched: None, after: Some(self.after.clone()) };
+        let opened: RemoteOpened = match ask_hearing(&mut call, &request, SETTLING, show) {
             Err(e) if e.code() == Code::Refused => return Ok(RestFate::NotOfThatRun),
             opened => opened?,
         };
         let left = opened.left.ok_or_else(|| Error::internal("the other host did not say what it has"))?;
-        let FarAttached { .. } = ask(&mut call, &LineRequest::AttachFar(measures(&segment)), SETTLING)?;
+        let RemoteAttached { .. } = ask(&mut call, &LineRequest::AttachRemote(measures(&segment)), SETTLING)?;
         let mut up = Up::new(&segment);
         up.lacks(left);
         let done = drive(&mut call.into_run(), &mut up);
@@ -132,12 +132,12 @@ impl Rest {
         let what = format!("the rest of session {} in {}", self.after.session, self.path.display());
         let refused = done.map_err(|e| e.within(what.clone()))?;
         match refused.first() {
-            Some(why) if far.elsewhere == Elsewhere::Refuse => {
+            Some(why) if remote.elsewhere == Elsewhere::Refuse => {
                 let more = if refused.len() > 1 { "; and more like it" } else { "" };
                 let text = format!(
                     "{what} was not taken as a whole, and stays there: {}{more}; `forebay recover --abandon {}` gives it up",
                     why.text(),
-                    far.url
+                    remote.url
                 );
                 Ok(RestFate::Not(Error::new(why.code(), text)))
             }

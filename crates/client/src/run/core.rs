@@ -176,7 +176,7 @@ impl Core {
     /// Learns it also where the owner is on another host: a rank may have heard from another one before the word
     /// came. It is told before every answer.
     pub fn follow_surely(&self) -> Result<()> {
-        if self.opened.far {
+        if self.opened.remote {
             self.ask::<Followed>(&Ask::Follow { step: None })?;
         }
         self.follow()

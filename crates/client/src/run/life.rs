@@ -113,7 +113,7 @@ impl Life {
     }
 
     /// Whether the run is on another host.
-    pub fn is_far(&self) -> bool {
+    pub fn is_remote(&self) -> bool {
         self.directory.starts_with("fb://")
     }
 
@@ -209,7 +209,7 @@ impl Life {
                     "the store of the run {run} is lost: its directory was moved while the run was open, and nothing more is written; when its programs have ended `forebay recover` with its new path completes it: nothing acknowledged is lost"
                 ),
             ),
-            _ if state == LOST || self.is_far() => Error::new(
+            _ if state == LOST || self.is_remote() => Error::new(
                 Code::ServerLost,
                 format!(
                     "the store of the run {run} is lost; open the run again, or use `forebay recover {run}`: nothing acknowledged is lost, unless somebody removed files of the run"

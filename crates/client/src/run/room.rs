@@ -194,7 +194,7 @@ impl Core {
             let rooms = self.rooms();
             let refused = rooms.refused.is_some_and(|at| at.elapsed() < REFUSAL);
             // A store on another host has its own buffer, which nobody fills from here.
-            if self.life.is_far() || refused || rooms.overflow.len() >= OVERFLOWS {
+            if self.life.is_remote() || refused || rooms.overflow.len() >= OVERFLOWS {
                 return Ok(false);
             }
             rooms.overflow.len()

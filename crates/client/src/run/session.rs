@@ -358,7 +358,7 @@ impl Session {
         stats.insert("copy_bytes_per_s".into(), speed);
         stats.insert("ideal_s".into(), counts.ideal_ns().map(seconds).into());
         stats.insert("late_errors".into(), self.core.down.all_that_came_late().into());
-        let embedded = self.core.life.owns_itself() && !self.core.life.is_far();
+        let embedded = self.core.life.owns_itself() && !self.core.life.is_remote();
         let owner = if embedded { "embedded" } else { "agent" };
         stats.insert("owner".into(), owner.into());
         let beside = lies_on_disk(&self.core.segment).is_some();

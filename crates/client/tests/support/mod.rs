@@ -127,7 +127,7 @@ pub fn take_segment(listener: &Listener, script: &Script) -> Option<(Wire, u64, 
     let opened = RunOpened {
         begun: None,
         unfinished: false,
-        far: false,
+        remote: false,
         run_id: "test".into(),
         session: 1,
         segment: format!("forebay-test-{}-{n}", std::process::id()),

@@ -330,7 +330,7 @@ impl Recover {
     fn recover(&self, out: &Out) -> Result<()> {
         let elsewhere = if self.abandon { Elsewhere::Abandon } else { environment::elsewhere()? };
         if let Some(run) = self.run.as_deref().filter(|run| run.contains("://")) {
-            let count = forebay::recover_far(run, elsewhere)?;
+            let count = forebay::recover_remote(run, elsewhere)?;
             return out.either(
                 || json!({"run": run, "sessions": count}),
                 || match count {

@@ -117,7 +117,7 @@ fn what_is_left(
     if look < Look::Hosts {
         return Left::Of(run);
     }
-    let there = asked.entry(run.clone()).or_insert_with(|| forebay::far_run_id(&run));
+    let there = asked.entry(run.clone()).or_insert_with(|| forebay::remote_run_id(&run));
     match there {
         Ok(Some(id)) if is_of(id) => Left::Of(run),
         Ok(_) => Left::OfNone(run),

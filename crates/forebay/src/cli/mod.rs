@@ -113,8 +113,8 @@ fn room(bytes: u64) -> forebay::OpenOptions {
 }
 
 /// Address and name of a run on another host; `None` for one that is meant here.
-fn far(run: &str) -> Result<Option<(forebay_link::net::Address, String)>> {
-    forebay_link::net::Address::is_meant(run).then(|| forebay::far_name(run)).transpose()
+fn remote(run: &str) -> Result<Option<(forebay_link::net::Address, String)>> {
+    forebay_link::net::Address::is_meant(run).then(|| forebay::remote_name(run)).transpose()
 }
 
 /// A time to wait, as it is given to options.

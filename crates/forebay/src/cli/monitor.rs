@@ -1,7 +1,7 @@
 //! `forebay monitor`: the page of a run.
 
-use super::far;
 use super::out::Out;
+use super::remote;
 use forebay::{Code, Error, PageLinks, Result, run_dir};
 use forebay_link::net::Address;
 use serde_json::json;
@@ -51,28 +51,28 @@ const BROWSER: Duration = Duration::from_secs(60);
 /// Where a run is.
 enum There {
     Here(PathBuf),
-    Far(Address, String),
+    RemoteRun(Address, String),
 }
 
 impl There {
     fn links(&self) -> Result<PageLinks> {
         match self {
             There::Here(dir) => forebay_agent::links(dir),
-            There::Far(address, name) => forebay_agent::links_of_far(address, name),
+            There::RemoteRun(address, name) => forebay_agent::links_of_remote(address, name),
         }
     }
 
     fn token(&self, operator: bool) -> Result<String> {
         match self {
             There::Here(dir) => forebay_agent::token(dir, operator),
-            There::Far(address, name) => forebay_agent::token_of_far(address, name, operator),
+            There::RemoteRun(address, name) => forebay_agent::token_of_remote(address, name, operator),
         }
     }
 
     fn opened(&self, link: &str) -> Result<bool> {
         match self {
             There::Here(dir) => forebay_agent::opened(dir, link, BROWSER),
-            There::Far(address, name) => forebay_agent::opened_far(address, name, link, BROWSER),
+            There::RemoteRun(address, name) => forebay_agent::opened_remote(address, name, link, BROWSER),
         }
     }
 }
@@ -154,8 +154,8 @@ impl Monitor {
 
     /// Does it.
     pub fn run(&self, out: &Out) -> Result<()> {
-        let there = match far(&self.run)? {
-            Some((address, name)) => There::Far(address, name),
+        let there = match remote(&self.run)? {
+            Some((address, name)) => There::RemoteRun(address, name),
             None => There::Here(run_dir(&self.run)?),
         };
         let links = self.await_links(&there)?;
@@ -163,7 +163,7 @@ impl Monitor {
             let token = there.token(self.operator)?;
             return out.either(|| json!({"token": token}), || token.clone());
         }
-        if let (There::Far(address, _), false) = (&there, out.json) {
+        if let (There::RemoteRun(address, _), false) = (&there, out.json) {
             out.line(reach(&links.viewer, &address.host))?;
         }
         let operator = self.operator || std::io::stdout().is_terminal();

@@ -1,7 +1,7 @@
 //! `forebay steer`: the buttons of the page, from a script.
 
-use super::far;
 use super::out::Out;
+use super::remote;
 use clap::Subcommand as _;
 use forebay::{Code, Error, Result, run_dir};
 use forebay_types::watch::Act;
@@ -120,10 +120,10 @@ impl Steer {
     pub fn run(&self, out: &Out) -> Result<()> {
         let wait = super::seconds(self.timeout)?;
         let says = |text: &str| eprintln!("forebay: {text}");
-        let done = match far(&self.run)? {
+        let done = match remote(&self.run)? {
             Some((address, name)) => {
                 let who = format!("{} on {}", who(), forebay_host::identity::host());
-                forebay_agent::steer_far(&address, &name, &who, self.verb.act(), wait, &says)?
+                forebay_agent::steer_remote(&address, &name, &who, self.verb.act(), wait, &says)?
             }
             None => forebay_agent::steer(&run_dir(&self.run)?, &who(), self.verb.act(), wait, &says)?,
         };

@@ -6,7 +6,7 @@ use forebay_arena::{
 };
 use forebay_types::codec::Reader;
 use forebay_types::control::word;
-use forebay_types::line::{FarResumed, OwnerWords, RankWords, take_record};
+use forebay_types::line::{OwnerWords, RankWords, RemoteResumed, take_record};
 use forebay_types::record::Record;
 use forebay_types::watch::Declare;
 use forebay_types::{Code, Error, Result, limits};
@@ -221,7 +221,7 @@ impl Mirror {
     }
 
     /// The rank's side is here again and has heard so many notices: what it has not is given again.
-    pub fn resume(&mut self, heard: u64) -> FarResumed {
+    pub fn resume(&mut self, heard: u64) -> RemoteResumed {
         self.heard(heard);
         self.down.rewind();
         self.given = heard;
@@ -229,6 +229,6 @@ impl Mirror {
         let at = |index: &u32| self.coming.get(index).map(|c| c.at);
         let blocks =
             self.blocks.all().map(|(index, generation, len)| (index, generation, at(&index).unwrap_or(len)));
-        FarResumed { seq: self.seq, tail: self.up.position(), blocks: blocks.collect() }
+        RemoteResumed { seq: self.seq, tail: self.up.position(), blocks: blocks.collect() }
     }
 }

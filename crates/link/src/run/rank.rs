@@ -5,7 +5,7 @@ use super::up::Up;
 use crate::stream::{NoPlace, Received, Stream};
 use forebay_arena::Segment;
 use forebay_types::codec::Reader;
-use forebay_types::line::{FarResumed, OwnerWords, kind};
+use forebay_types::line::{OwnerWords, RemoteResumed, kind};
 use forebay_types::{Code, Error, Result};
 use std::time::Duration;
 
@@ -86,8 +86,8 @@ impl RankEnd {
     }
 
     /// Another connection to the same mirror, which has this.
-    pub fn resume(&mut self, far: &FarResumed) {
-        self.up.resume(far);
+    pub fn resume(&mut self, remote: &RemoteResumed) {
+        self.up.resume(remote);
         self.down.resume();
     }
 

@@ -8,7 +8,7 @@ use crate::stream::{Place, Received, Stream, Target};
 use forebay_arena::Segment;
 use forebay_types::codec::Writer;
 use forebay_types::control::word;
-use forebay_types::line::{FarResumed, OwnerWords, RankWords, kind};
+use forebay_types::line::{OwnerWords, RankWords, RemoteResumed, kind};
 use forebay_types::{Code, Error, Result};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -153,7 +153,7 @@ impl StoreEnd {
     }
 
     /// The rank's side has opened the line again, and has heard so many notices: what the mirror has of it.
-    pub fn resume(&mut self, heard: u64) -> FarResumed {
+    pub fn resume(&mut self, heard: u64) -> RemoteResumed {
         (self.taken, self.told_at) = (0, None);
         self.mirror.resume(heard)
     }

@@ -10,7 +10,7 @@ use crate::stream::Stream;
 use forebay_arena::{Consumer, Direction, Segment, TripleBuffer, TripleReader, footprint};
 use forebay_types::codec::{Reader, Writer};
 use forebay_types::control::Ask;
-use forebay_types::line::{BlockPlace, FarResumed, Left, OwnerWords, RankWords, kind, put_record};
+use forebay_types::line::{BlockPlace, Left, OwnerWords, RankWords, RemoteResumed, kind, put_record};
 use forebay_types::record::{Payload, Record};
 use forebay_types::watch::Declare;
 use forebay_types::{Error, Result};
@@ -57,7 +57,7 @@ pub struct Up {
     /// What was sent and not released: number, position behind it in the mirror's ring and in ours.
     marks: VecDeque<(u64, u64, u64)>,
     /// Where the mirror's ring ends.
-    far_end: u64,
+    remote_end: u64,
     /// Last record sent over this or an earlier connection.
     seq: u64,
     bulk: VecDeque<Bulk>,
@@ -82,7 +82,7 @@ impl Up {
         Up {
             consumer: segment.consumer(Direction::Up),
             marks: VecDeque::new(),
-            far_end: 0,
+            remote_end: 0,
             segment: segment.clone(),
             buf: Vec::new(),
             seq: 0,
@@ -211,8 +211,8 @@ impl Up {
 
     fn put(&mut self, seq: u64, bytes: &[u8], place: Option<&BlockPlace>, position: u64, body: &mut Writer) {
         put_record(body, bytes, place);
-        self.far_end += footprint(bytes.len() as u64);
-        self.marks.push_back((seq, self.far_end, position));
+        self.remote_end += footprint(bytes.len() as u64);
+        self.marks.push_back((seq, self.remote_end, position));
     }
 
     /// A block of a step is not there any more: the store that died gave it back when the step was discarded, dropped
@@ -345,10 +345,11 @@ impl Up {
     }
 
     /// The mirror's ring was released up to there.
-    fn released_ring(&mut self, far: u64) {
+    fn released_ring(&mut self, remote: u64) {
         let mut ours = None;
-        while let Some((_, end, position)) = self.marks.front().copied().filter(|(_, end, _)| *end <= far) {
-            debug_assert!(end <= self.far_end);
+        while let Some((_, end, position)) = self.marks.front().copied().filter(|(_, end, _)| *end <= remote)
+        {
+            debug_assert!(end <= self.remote_end);
             ours = Some(position);
             self.marks.pop_front();
         }
@@ -358,22 +359,24 @@ impl Up {
     }
 
     /// Another connection to the same mirror, which has this.
-    pub fn resume(&mut self, far: &FarResumed) {
-        (self.seq, self.far_end) = (far.seq, far.tail);
-        self.marks.retain(|(seq, _, _)| *seq <= far.seq);
+    pub fn resume(&mut self, remote: &RemoteResumed) {
+        (self.seq, self.remote_end) = (remote.seq, remote.tail);
+        self.marks.retain(|(seq, _, _)| *seq <= remote.seq);
         self.consumer.rewind();
         (self.window, self.told_at, self.pieces) = (Window::new(), None, 0);
-        let held: HashSet<(u32, u32)> = far.blocks.iter().map(|b| (b.0, b.1)).collect();
+        let held: HashSet<(u32, u32)> = remote.blocks.iter().map(|b| (b.0, b.1)).collect();
         let gone: Vec<(u32, u32)> = self
             .out
             .iter()
-            .filter(|(index, (generation, seq))| *seq <= far.seq && !held.contains(&(**index, *generation)))
+            .filter(|(index, (generation, seq))| {
+                *seq <= remote.seq && !held.contains(&(**index, *generation))
+            })
             .map(|(index, (generation, _))| (*index, *generation))
             .collect();
         gone.into_iter().for_each(|(index, generation)| self.give_back(index, generation));
         self.bulk.clear();
         let mut coming: Vec<(u64, Bulk)> = Vec::new();
-        for (index, generation, at) in &far.blocks {
+        for (index, generation, at) in &remote.blocks {
             let out = self.out.get(index).filter(|out| out.0 == *generation);
             let len = self.segment.block(*index).map_or(0, |b| b.len());
             if let Some((_, seq)) = out.filter(|_| *at < len) {
@@ -382,7 +385,7 @@ impl Up {
         }
         coming.sort_by_key(|(seq, _)| *seq);
         self.bulk.extend(coming.into_iter().map(|(_, bulk)| bulk));
-        self.out.retain(|_, (_, seq)| *seq <= far.seq);
+        self.out.retain(|_, (_, seq)| *seq <= remote.seq);
     }
 }
 

@@ -178,8 +178,8 @@ mod tests {
     fn a_fast_line_gets_a_wide_window() {
         let (rate, _) = drive(2e9, 100e-6, 2.0, |_| 0.0);
         assert!(rate > 0.9 * 2e9, "{rate} of 2e9 bytes a second");
-        let (far, _) = drive(1e9, 0.01, 10.0, |_| 0.0);
-        assert!(far > 0.7e9, "{far} of 1e9 bytes a second over 10 ms");
+        let (remote, _) = drive(1e9, 0.01, 10.0, |_| 0.0);
+        assert!(remote > 0.7e9, "{remote} of 1e9 bytes a second over 10 ms");
     }
 
     #[test]

@@ -93,7 +93,7 @@ impl Intake {
             pid: s.segment.creator().pid,
             applied: s.applied,
             seen: s.applied,
-            far: s.is_mirror(),
+            remote: s.is_mirror(),
             after: s.after(),
             refused_ask: s.refused(),
             last_act: s.segment.word(word::DONE).load(Ordering::SeqCst),

@@ -198,7 +198,7 @@ impl Intake {
             last_step: catalog::last_step(self.catalog.conn())?,
             begun: catalog::begun_on(self.catalog.conn())?,
             unfinished: catalog::is_unfinished(self.catalog.conn())?,
-            far: false,
+            remote: false,
             run_id,
         })
     }

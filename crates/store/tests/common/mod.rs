@@ -114,7 +114,7 @@ impl Rank {
     }
 
     /// The mirror of a rank on another host; it may bring what an earlier session of that rank has left there.
-    pub fn open_far(owner: &Owner, rank: u32, size: u32, arena: u64, after: Option<u64>) -> Rank {
+    pub fn open_remote(owner: &Owner, rank: u32, size: u32, arena: u64, after: Option<u64>) -> Rank {
         let spec = SegmentSpec { block_bytes: arena, ..Rank::measures() };
         Rank::made(owner, rank, size, &spec, Arc::new(Deaf), Some(after)).unwrap()
     }
@@ -135,12 +135,12 @@ impl Rank {
         size: u32,
         spec: &SegmentSpec,
         sink: Arc<dyn Sink>,
-        far: Option<Option<u64>>,
+        remote: Option<Option<u64>>,
     ) -> Result<Rank> {
         let opening = opening(owner, rank, size, spec.block_bytes);
-        let opened = owner.admit_after(&opening, far.flatten(), None)?;
+        let opened = owner.admit_after(&opening, remote.flatten(), None)?;
         let segment = Segment::create(&SegmentSpec { name: opened.segment, ..spec.clone() })?;
-        if let Some(after) = far {
+        if let Some(after) = remote {
             segment.word(word::MIRROR).store(1, Ordering::SeqCst);
             segment.word(word::AFTER).store(after.unwrap_or(0), Ordering::SeqCst);
         }

@@ -156,13 +156,17 @@ mod tests {
 
     #[test]
     fn programs_are_beside_each_other_that_one_launcher_has_started_and_nobody_else() {
-        let far =
-            |by: &str, program| Opener::far(7, "elsewhere".into(), Some(Launched { by: by.into(), program }));
-        let one = far("boot:1:50:9", 1);
-        assert!(one.is_another_program_beside(&far("boot:1:50:9", 2)));
-        assert!(!one.is_another_program_beside(&far("boot:1:50:9", 1)), "the same program");
-        assert!(!one.is_another_program_beside(&far("other boot:1:50:9", 2)), "the same pid on another host");
-        let silent = Opener::far(7, "elsewhere".into(), None);
+        let remote = |by: &str, program| {
+            Opener::remote(7, "elsewhere".into(), Some(Launched { by: by.into(), program }))
+        };
+        let one = remote("boot:1:50:9", 1);
+        assert!(one.is_another_program_beside(&remote("boot:1:50:9", 2)));
+        assert!(!one.is_another_program_beside(&remote("boot:1:50:9", 1)), "the same program");
+        assert!(
+            !one.is_another_program_beside(&remote("other boot:1:50:9", 2)),
+            "the same pid on another host"
+        );
+        let silent = Opener::remote(7, "elsewhere".into(), None);
         assert!(!one.is_another_program_beside(&silent) && !silent.is_another_program_beside(&silent));
     }
 
@@ -192,7 +196,7 @@ mod tests {
         );
         let again = refusal_of(&rank(0), &Opener::local(100));
         assert!(again.contains("this process has it open already, as rank 0 of 2"), "{again}");
-        let far = refusal_of(&rank(0), &Opener::far(100, "elsewhere".into(), None));
-        assert!(far.contains("process 100 on host elsewhere opens it as rank 0"), "{far}");
+        let remote = refusal_of(&rank(0), &Opener::remote(100, "elsewhere".into(), None));
+        assert!(remote.contains("process 100 on host elsewhere opens it as rank 0"), "{remote}");
     }
 }

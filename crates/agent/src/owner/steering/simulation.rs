@@ -27,7 +27,7 @@ struct Mirror {
 }
 
 struct Rank {
-    far: Option<Mirror>,
+    remote: Option<Mirror>,
     at: GatePlace,
     next: i64,
     step: i64,
@@ -45,7 +45,7 @@ struct Rank {
 impl Rank {
     /// Its step, as the owner sees it.
     fn as_seen(&self) -> Option<i64> {
-        self.far.as_ref().map_or(self.word, |m| m.word)
+        self.remote.as_ref().map_or(self.word, |m| m.word)
     }
 }
 
@@ -68,9 +68,9 @@ struct World {
 }
 
 impl World {
-    fn new(size: usize, starts: i64, last: i64, with_far: bool) -> World {
+    fn new(size: usize, starts: i64, last: i64, with_remote: bool) -> World {
         let rank = |n: usize| Rank {
-            far: (with_far && n % 2 == 1).then(Mirror::default),
+            remote: (with_remote && n % 2 == 1).then(Mirror::default),
             at: GatePlace::Computing,
             next: starts,
             step: -1,
@@ -191,8 +191,8 @@ impl World {
             return;
         }
         match self.ahead.pop_front() {
-            Some(Action::Gate { rank, step }) => match &mut self.ranks[rank as usize].far {
-                Some(far) => (far.gate, far.epoch) = (step, far.epoch + 1),
+            Some(Action::Gate { rank, step }) => match &mut self.ranks[rank as usize].remote {
+                Some(remote) => (remote.gate, remote.epoch) = (step, remote.epoch + 1),
                 None => self.ranks[rank as usize].gate = step,
             },
             Some(Action::Look) if self.has_heard() => self.look = Some(Vec::new()),
@@ -231,7 +231,7 @@ impl World {
 
     /// Whether every mirror has echoed the number of its gate.
     fn has_heard(&self) -> bool {
-        self.ranks.iter().all(|r| r.far.as_ref().is_none_or(|m| m.echo == m.epoch))
+        self.ranks.iter().all(|r| r.remote.as_ref().is_none_or(|m| m.echo == m.epoch))
     }
 
     /// One access by the relay of a rank on another host, or by what it sends; or a rank comes to a successor.
@@ -241,12 +241,12 @@ impl World {
             self.come(r);
         }
         let rank = &mut self.ranks[r];
-        let Some(far) = &mut rank.far else { return };
-        if far.stored == far.epoch {
+        let Some(remote) = &mut rank.remote else { return };
+        if remote.stored == remote.epoch {
             // The step is loaded after the gate was stored, and both arrive together.
-            (far.word, far.echo) = (rank.word, far.stored);
+            (remote.word, remote.echo) = (rank.word, remote.stored);
         } else {
-            (rank.gate, far.stored) = (far.gate, far.epoch);
+            (rank.gate, remote.stored) = (remote.gate, remote.epoch);
         }
     }
 

@@ -434,7 +434,7 @@ enum Lack {
 /// Whether the memory of a session on another host may have what is not here: its line is lost, and not all that it
 /// put has come, as far as it has said so.
 pub(super) fn may_come_again(s: &Session) -> bool {
-    s.far && s.hung && (!s.clean || s.lacks)
+    s.remote && s.hung && (!s.clean || s.lacks)
 }
 
 fn absence_of(s: &Session) -> Absence {

@@ -326,7 +326,7 @@ impl Machine {
 
     fn enter(&mut self, mut session: Session) {
         // What a predecessor saw lost of it is not in its ring any more.
-        session.lacks |= session.far && session.recovered;
+        session.lacks |= session.remote && session.recovered;
         session.is_past |= self.away.get(&session.number).is_some_and(|(_, life)| *life == PAST);
         let is_new = !session.recovered && session.adopted.is_none();
         if is_new && !self.sessions.values().any(Session::hears) {

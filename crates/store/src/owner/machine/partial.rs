@@ -94,7 +94,7 @@ impl Machine {
         let mine = self.life_of(n);
         // Of a rank on another host that may be alive, that host has it.
         let is_unread =
-            |s: &Session| (s.hung || !s.far) && !s.settled && !s.clean && !s.broken && s.after.is_none();
+            |s: &Session| (s.hung || !s.remote) && !s.settled && !s.clean && !s.broken && s.after.is_none();
         let is_sealed = |k: &Step| k.finishing && k.sealing.is_some() && self.life_of_step(k) < mine;
         // This is asked at each beginning of each rank: of those that are no earlier by their number the life is not
         // looked for.
@@ -155,7 +155,7 @@ impl Machine {
     /// The part of a rank is not here as a whole, and its memory on another host has it: it goes from the step, so
     /// that its session can end. Says whether that is so.
     pub(super) fn lose_part(&mut self, step: i64, session: u64) -> bool {
-        let Some(s) = self.sessions.get_mut(&session).filter(|s| s.far) else { return false };
+        let Some(s) = self.sessions.get_mut(&session).filter(|s| s.remote) else { return false };
         let (rank, origin) = (s.rank, s.origin());
         let Some(known) = self.steps.get_mut(&step).filter(|k| !k.has_early() && !k.finishing) else {
             return false;
@@ -312,7 +312,7 @@ mod tests {
         let mut scene = Scene::born(birth());
         scene.enter(session(3, 0, 2));
         scene.whole(3, 8);
-        scene.enter(Session { far: true, after: Some(2), is_past: true, ..session(4, 1, 2) });
+        scene.enter(Session { remote: true, after: Some(2), is_past: true, ..session(4, 1, 2) });
         scene.begin(4, 8);
         scene.end(4, 8, 0);
         scene.settle();

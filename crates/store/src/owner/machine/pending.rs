@@ -44,7 +44,7 @@ impl Machine {
         }
         for (n, s) in &mut self.sessions {
             // The memory of another host is to have all that is not listed.
-            if s.far || s.backlog() <= s.ring / 2 || s.pending >= MOST || self.files.owes(*n) {
+            if s.remote || s.backlog() <= s.ring / 2 || s.pending >= MOST || self.files.owes(*n) {
                 continue;
             }
             let mut from = s.released;
@@ -129,7 +129,7 @@ mod tests {
         assert!(!moves(&mut scene, 1));
         scene.begin_over(1, 2, 1);
         assert!(moves(&mut scene, 1));
-        scene.enter(Session { far: true, ..session(4, 2, 3) });
+        scene.enter(Session { remote: true, ..session(4, 2, 3) });
         scene.begin_over(4, 1, RING);
         scene.turn();
         assert!(scene.group().is_empty());

@@ -410,7 +410,7 @@ impl Machine {
 
     /// Whether nothing more comes of a session whose memory is on another host.
     fn is_away(&self, n: u64) -> bool {
-        self.sessions.get(&n).is_some_and(|s| s.far && s.hung)
+        self.sessions.get(&n).is_some_and(|s| s.remote && s.hung)
     }
 
     /// What waits for bytes that will never come is given up.
@@ -429,7 +429,7 @@ impl Machine {
         let gone = |a: &Arriving| {
             let is_put = matches!(a, Arriving::Put(..));
             let s = self.sessions.get(&a.ticket().0);
-            s.is_none_or(|s| s.hung && (is_put || !s.far || is_read(s)))
+            s.is_none_or(|s| s.hung && (is_put || !s.remote || is_read(s)))
         };
         let lost: Vec<Arriving> = self.arriving.extract_if(.., |a| gone(a)).collect();
         for part in lost {
@@ -469,7 +469,7 @@ impl Machine {
         }
         let told = self.failed.why_in(step, s.rank).is_some() || s.refused.contains_key(&step);
         // What is not here of it is in the memory of its host.
-        if s.far && s.hung {
+        if s.remote && s.hung {
             return;
         }
         let given = self.known.partial(step).and_then(|p| p.given.get(&s.rank));

@@ -40,7 +40,7 @@ pub(crate) struct Session {
     /// Left over by an owner that died, and its rank is gone, too.
     pub recovered: bool,
     /// Its rank is on another host, whose memory has what is not listed yet, and does not forget it when this one ends.
-    pub far: bool,
+    pub remote: bool,
     /// It brings the rest of that session, under the same numbers.
     pub after: Option<u64>,
     /// The line was lost before all was here that it put.

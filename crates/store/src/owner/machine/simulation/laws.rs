@@ -56,8 +56,9 @@ impl World {
             let holds = match record {
                 Record::Put { payload: Payload::Inline(_), .. } => self.catalog.small.contains(&ticket),
                 Record::Put { .. } => {
-                    let far = rank.far && !rank.alive;
-                    far || self.catalog.large.contains(&ticket)
+                    let remote = rank.remote && !rank.alive;
+                    remote
+                        || self.catalog.large.contains(&ticket)
                         || rank.late.iter().any(|t| t.contains("\"l\""))
                 }
                 Record::StepBlock(StepBlock { step, .. }) | Record::StepEnd { step, .. } => {
@@ -103,8 +104,8 @@ impl World {
         let discarded = rank.attempts.get(&step).is_some_and(|a| a.discarded);
         let dropped = self.ranks.values().any(|r| r.drops);
         // What did not arrive is in a rank's own segment, on its host.
-        let far = self.life_of(session).any(|r| r.far && !r.alive);
-        let alone = far || !self.was_ended_by_all(session, step);
+        let remote = self.life_of(session).any(|r| r.remote && !r.alive);
+        let alone = remote || !self.was_ended_by_all(session, step);
         let early = self.life_of(session).any(|r| r.attempts.get(&step).is_some_and(|a| a.early));
         // It hears when it ends the step that this attempt of all ranks has failed.
         let session = self.machine.as_ref().and_then(|m| m.session(session));

@@ -89,7 +89,7 @@ pub struct Rank {
     /// Requests that were answered, and whether they ask for nothing that is kept.
     pub answered: BTreeMap<u64, bool>,
     /// Bytes of its blocks come later than their records.
-    pub far: bool,
+    pub remote: bool,
     /// It brings the rest of that session.
     pub after: Option<u64>,
     pub memory: Option<Memory>,
@@ -134,7 +134,7 @@ impl Rank {
             late: Vec::new(),
             asked: None,
             answered: BTreeMap::new(),
-            far: rng.one_in(6),
+            remote: rng.one_in(6),
             after: None,
             memory: None,
             drops: rng.one_in(4),
@@ -169,7 +169,7 @@ impl Rank {
         let entry = &mut self.blocks[index];
         entry.generation += 1;
         entry.of = Some(self.seq + 1);
-        entry.there = !self.far;
+        entry.there = !self.remote;
         Some(HeldBlock { segment: 0, index: index as u32, generation: entry.generation, bytes })
     }
 
@@ -194,7 +194,7 @@ impl Rank {
     pub fn rest(&self, session: u64, applied: u64, steps: &BTreeSet<i64>, rng: &mut Rng) -> Option<Rank> {
         let memory = self.memory.as_ref()?;
         let mut rest = Rank::new(session, self.rank, self.size, 0, false, rng);
-        (rest.far, rest.drops, rest.lags) = (true, false, false);
+        (rest.remote, rest.drops, rest.lags) = (true, false, false);
         rest.after = Some(self.session);
         (rest.seq, rest.attempts) = (self.seq, self.attempts.clone());
         let mut torn = BTreeSet::new();

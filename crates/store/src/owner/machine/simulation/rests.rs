@@ -40,8 +40,9 @@ impl World {
         self.ranks.insert(session, rest);
         self.tell(format!("what session {of} of rank {rank} has is brought by session {session}"));
         let (pid, ring) = (1000 + session as u32, RING as u64 * RECORD);
-        let (far, after, is_past) = (true, Some(of), !self.catalog.away.contains_key(&of));
-        let s = Session { number: session, rank, size, pid, ring, far, after, is_past, ..Session::default() };
+        let (remote, after, is_past) = (true, Some(of), !self.catalog.away.contains_key(&of));
+        let s =
+            Session { number: session, rank, size, pid, ring, remote, after, is_past, ..Session::default() };
         self.feed(Event::Enter(Box::new(s)));
     }
 

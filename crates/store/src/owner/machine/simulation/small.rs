@@ -51,7 +51,7 @@ impl Story {
         world.open();
         world.start(1);
         for rank in world.ranks.values_mut() {
-            (rank.far, rank.drops, rank.lags) = (false, false, false);
+            (rank.remote, rank.drops, rank.lags) = (false, false, false);
         }
         for n in 0..2 * RECORDS {
             let session = 1 + u64::from(self.order >> n & 1);

@@ -190,7 +190,7 @@ impl World {
                 seen: applied,
                 ring: RING as u64 * RECORD,
                 released: rank.released,
-                far: rank.far,
+                remote: rank.remote,
                 after: rank.after,
                 is_past: rank.after.is_some_and(|of| !self.catalog.away.contains_key(&of)),
                 refused_ask: rank.refused_up_to,
@@ -222,7 +222,7 @@ impl World {
         let goes_back = self.rng.one_in(2);
         self.last_life = self.sessions + 1;
         // A rank on another host that has just died may have been taken for a living one: then these are of its life.
-        let may_live = |s: &Session| s.far && !s.hung && !s.clean && s.after.is_none();
+        let may_live = |s: &Session| s.remote && !s.hung && !s.clean && s.after.is_none();
         let joins = goes_back && self.machine.as_ref().is_some_and(|m| m.sessions().any(may_live));
         if !joins || self.rng.one_in(2) {
             self.catalog.life = self.last_life;
@@ -244,8 +244,8 @@ impl World {
             self.ranks.insert(session, model);
             let pid = 1000 + session as u32;
             let ring = RING as u64 * RECORD;
-            let far = self.ranks[&session].far;
-            let s = Session { number: session, rank, size, pid, ring, far, ..Session::default() };
+            let remote = self.ranks[&session].remote;
+            let s = Session { number: session, rank, size, pid, ring, remote, ..Session::default() };
             self.feed(Event::Enter(Box::new(s)));
         }
         self.tell(format!("a program of {size} ranks starts"));
@@ -267,7 +267,7 @@ impl World {
         }
         // Proxies die with it, and so do the lines to who brings something.
         let cut = self.rng.one_in(2);
-        let lines = self.ranks.values().filter(|r| r.alive && r.far && (cut || r.after.is_some()));
+        let lines = self.ranks.values().filter(|r| r.alive && r.remote && (cut || r.after.is_some()));
         let lines: Vec<u64> = lines.map(|r| r.session).collect();
         lines.into_iter().for_each(|session| self.kill_rank(session));
         self.works.clear();
@@ -282,7 +282,7 @@ impl World {
     pub(super) fn kill_rank(&mut self, session: u64) {
         let Some(rank) = self.ranks.get_mut(&session).filter(|r| r.alive) else { return };
         rank.alive = false;
-        if rank.far && rank.after.is_none() {
+        if rank.remote && rank.after.is_none() {
             rank.lose_line(&mut self.rng);
         }
         let number = rank.rank;
@@ -388,7 +388,7 @@ impl World {
                     rank.fenced = true;
                     let left = rank.ring.iter().filter(|r| r.0 > rank.released).count();
                     // What is behind a put whose bytes have not come is brought again.
-                    let broken = rank.broken || rank.far && !rank.alive;
+                    let broken = rank.broken || rank.remote && !rank.alive;
                     law!(self, left == 0 || broken, "session {session} ends with {left} records in its ring");
                 }
                 self.tell(format!("session {session} is over"));
@@ -643,7 +643,7 @@ impl World {
         let Some(rank) = self.ranks.get(&session).filter(|r| r.lags) else { return false };
         // On another host it waits for room in its ring, too.
         let ahead = |first: &Rank| {
-            first.far
+            first.remote
                 || first.is_over()
                 || first.asked.is_some()
                 || first.has_no_block()
@@ -660,7 +660,7 @@ impl World {
             return self.feed(Event::Hung { session });
         }
         // Of a rank on another host its connection says that it is dead, and before that it does not answer.
-        let (lives, left, unsure) = (rank.alive || rank.far, false, rank.far && !rank.alive);
+        let (lives, left, unsure) = (rank.alive || rank.remote, false, rank.remote && !rank.alive);
         self.feed(Event::Seen { session, lives, left, unsure });
     }
 

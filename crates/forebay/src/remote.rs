@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use forebay_client::remote::{Far, FarReader};
+use forebay_client::remote::{RemoteReader, RemoteRun};
 use forebay_host::environment;
 use forebay_link::Wire;
 use forebay_link::net::{Address, Keys};
@@ -24,7 +24,7 @@ pub enum RunPlace {
     /// A directory of this host.
     Here(PathBuf),
     /// Under the directory that an agent on another host gives to such runs.
-    There(Far),
+    There(RemoteRun),
 }
 
 impl RunPlace {
@@ -37,7 +37,7 @@ impl RunPlace {
         let (address, name) = named(text)?;
         match forebay_agent::directory_of(&address, &name)? {
             Some((dir, agent)) if crate::owner::unlike(agent, &dir).is_none() => Ok(RunPlace::Here(dir)),
-            _ => far(address, name).map(RunPlace::There),
+            _ => remote(address, name).map(RunPlace::There),
         }
     }
 }
@@ -55,8 +55,8 @@ fn nobody(e: Error, at: &Address) -> Error {
 }
 
 /// The number of the run over there; `None` when there is none of that name.
-fn run_id(far: &Far) -> Result<Option<String>> {
-    match FarReader::open(far.clone()).and_then(|reader| reader.ask(&Question::RunId)) {
+fn run_id(remote: &RemoteRun) -> Result<Option<String>> {
+    match RemoteReader::open(remote.clone()).and_then(|reader| reader.ask(&Question::RunId)) {
         Ok(run_id) => Ok(Some(run_id)),
         Err(e) if e.code() == Code::NotFound => Ok(None),
         Err(e) => Err(e),
@@ -69,18 +69,18 @@ pub fn run_id_of(text: &str) -> Result<Option<String>> {
 }
 
 /// A run by its address, whichever host that is.
-fn there(text: &str) -> Result<Far> {
+fn there(text: &str) -> Result<RemoteRun> {
     let (address, name) = named(text)?;
-    far(address, name)
+    remote(address, name)
 }
 
-fn far(address: Address, name: String) -> Result<Far> {
+fn remote(address: Address, name: String) -> Result<RemoteRun> {
     let at = address.clone();
     let dial = move || {
         let wire = Wire::connect_net(&at, "run", &Keys::of_home()?, CALLING);
         wire.map_err(|e| nobody(e, &at))
     };
-    Ok(Far {
+    Ok(RemoteRun {
         dial: Arc::new(dial),
         url: format!("{address}/{name}"),
         name,
@@ -91,31 +91,31 @@ fn far(address: Address, name: String) -> Result<Far> {
 
 /// Sends what dead programs left on this host of a run on another one. What of it is not taken stays here and is
 /// told; it keeps nobody from going on.
-pub fn send_rest(far: &Far) -> Result<()> {
+pub fn send_rest(remote: &RemoteRun) -> Result<()> {
     if !forebay_client::remote::any_rest() {
         return Ok(());
     }
-    let Some(run_id) = run_id(far)? else { return Ok(()) };
-    let sent = forebay_client::remote::send_rests(far, &run_id)?;
+    let Some(run_id) = run_id(remote)? else { return Ok(()) };
+    let sent = forebay_client::remote::send_rests(remote, &run_id)?;
     sent.refused.iter().for_each(|why| eprintln!("forebay: {}", why.text()));
     Ok(())
 }
 
 /// The same for a run by its address: what `forebay recover` does.
 pub fn recover(text: &str, elsewhere: Elsewhere) -> Result<usize> {
-    let far = Far { elsewhere, ..there(text)? };
+    let remote = RemoteRun { elsewhere, ..there(text)? };
     if !forebay_client::remote::any_rest() {
         return Ok(0);
     }
-    let run_id = run_id(&far)?.ok_or_else(|| {
+    let run_id = run_id(&remote)?.ok_or_else(|| {
         let text = format!(
             "there is no run at {}; if there was one and it is gone for good, `forebay doctor --clean` \
              frees what its programs left on this host",
-            far.url
+            remote.url
         );
         Error::new(Code::NotFound, text)
     })?;
-    let sent = forebay_client::remote::send_rests(&far, &run_id)?;
+    let sent = forebay_client::remote::send_rests(&remote, &run_id)?;
     sent.refused.into_iter().next().map_or(Ok(sent.sessions), Err)
 }
 

@@ -9,7 +9,7 @@ use crate::words::AdminRequest;
 use forebay_link::Wire;
 use forebay_store::{Reader, Says};
 use forebay_types::control::{OpenRun, OpeningWaits};
-use forebay_types::line::{After, FarOpened, Launched, Left, LineRequest};
+use forebay_types::line::{After, Launched, Left, LineRequest, RemoteOpened};
 use forebay_types::{Code, Error, Result};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, mpsc};
@@ -27,19 +27,19 @@ const ATTACHING: Duration = Duration::from_secs(30);
 /// Serves a line whose first request, of that id, has come. Returns when it is over.
 pub fn serve(shared: &Arc<Shared>, mut line: Wire, id: u64, request: LineRequest) {
     let done = match request {
-        LineRequest::OpenFar { open, host, pid, launched, after } => {
+        LineRequest::OpenRemote { open, host, pid, launched, after } => {
             rank(shared, line, id, &Asked { open, host, pid, launched, after })
         }
-        LineRequest::ResumeFar { key, heard } => match shared.proxies.resume(&key, (line, id, heard)) {
+        LineRequest::ResumeRemote { key, heard } => match shared.proxies.resume(&key, (line, id, heard)) {
             Ok(()) => Ok(()),
             Err(back) => {
                 let ((mut line, _, _), e) = *back;
                 line.refuse(id, &e)
             }
         },
-        LineRequest::ReadFar { path } => reader(shared, line, id, &path),
-        LineRequest::AttachFar(_) => {
-            line.refuse(id, &Error::bad("a line begins with OpenFar, ResumeFar or ReadFar"))
+        LineRequest::ReadRemote { path } => reader(shared, line, id, &path),
+        LineRequest::AttachRemote(_) => {
+            line.refuse(id, &Error::bad("a line begins with OpenRemote, ResumeRemote or ReadRemote"))
         }
     };
     if let Err(e) = done {
@@ -72,11 +72,11 @@ fn attach<'a>(
     line: &mut Wire,
     id: u64,
     session: Session,
-    opened: FarOpened,
+    opened: RemoteOpened,
 ) -> Result<Option<Proxy<'a>>> {
     let asked = line.answer(id, &opened, &[]).and_then(|()| line.receive(ATTACHING));
     let measures = asked.and_then(|message| match message.parse() {
-        Ok(LineRequest::AttachFar(measures)) => Ok((message.id, measures)),
+        Ok(LineRequest::AttachRemote(measures)) => Ok((message.id, measures)),
         _ => Err(Error::new(Code::Corrupt, "a rank did not send the sizes of its segment")),
     });
     let (id, measures) = match measures {
@@ -98,7 +98,7 @@ fn plain(dir: &Path) -> PathBuf {
 }
 
 /// Opens it in a thread of its own, and passes on over the line what that waits for.
-fn open_saying(shared: &Arc<Shared>, line: &mut Wire, asked: &Asked) -> Result<(Session, FarOpened)> {
+fn open_saying(shared: &Arc<Shared>, line: &mut Wire, asked: &Asked) -> Result<(Session, RemoteOpened)> {
     let (says, said) = mpsc::channel();
     let says = Mutex::new(says);
     let hears: Says = Arc::new(move |text: &str| {
@@ -115,7 +115,7 @@ fn open_saying(shared: &Arc<Shared>, line: &mut Wire, asked: &Asked) -> Result<(
     })
 }
 
-fn open_here(shared: &Arc<Shared>, asked: &Asked, hears: &Says) -> Result<(Session, FarOpened)> {
+fn open_here(shared: &Arc<Shared>, asked: &Asked, hears: &Says) -> Result<(Session, RemoteOpened)> {
     let dir = directory(shared, &asked.open.path)?;
     let path = dir.to_str().ok_or_else(|| Error::bad("the directory of runs is not UTF-8"))?.to_owned();
     let host: String = asked.host.chars().filter(|c| !c.is_control()).take(64).collect();
@@ -125,7 +125,7 @@ fn open_here(shared: &Arc<Shared>, asked: &Asked, hears: &Says) -> Result<(Sessi
         (open.rank, open.size) = seat_of(&Reader::open(&dir)?, old)?;
     }
     let after = asked.after.as_ref().map(|old| old.session);
-    let who = Opener::far(asked.pid, host, asked.launched.clone()).bringing(after);
+    let who = Opener::remote(asked.pid, host, asked.launched.clone()).bringing(after);
     let until = Instant::now() + VACATING;
     let (session, opened) = loop {
         let going = shared.proxies.evict(&plain(&dir), open.rank);
@@ -138,7 +138,7 @@ fn open_here(shared: &Arc<Shared>, asked: &Asked, hears: &Says) -> Result<(Sessi
     };
     let left = asked.after.as_ref().map(|old| settled(&dir, old.session)).transpose();
     match left {
-        Ok(left) => Ok((session, FarOpened { opened, left })),
+        Ok(left) => Ok((session, RemoteOpened { opened, left })),
         Err(e) => {
             session.end();
             Err(e)
@@ -194,7 +194,7 @@ fn reader(shared: &Arc<Shared>, mut line: Wire, id: u64, path: &str) -> Result<(
 
 /// The directory of a run by its name from afar.
 pub fn directory(shared: &Shared, name: &str) -> Result<PathBuf> {
-    name::directory(lock(&shared.far_runs).as_deref(), name)
+    name::directory(lock(&shared.remote_runs).as_deref(), name)
 }
 
 /// A request of a person on another host: a run is named there as it is opened from there.

@@ -15,7 +15,7 @@ use forebay_link::run::{News, StoreEnd};
 use forebay_link::silence::OF_RANK;
 use forebay_link::{Stream, Wire};
 use forebay_types::control::{RunOpened, word};
-use forebay_types::line::{FarAttached, Measures};
+use forebay_types::line::{Measures, RemoteAttached};
 use forebay_types::{Code, Error, Result, limits};
 use std::collections::HashMap;
 use std::os::fd::AsFd;
@@ -140,8 +140,8 @@ impl<'a> Proxy<'a> {
     }
 
     /// What the rank is told.
-    pub fn attached(&self) -> FarAttached {
-        FarAttached { key: self.key.clone() }
+    pub fn attached(&self) -> RemoteAttached {
+        RemoteAttached { key: self.key.clone() }
     }
 
     /// Serves until the rank has left, or does not come back.
