@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from . import _forebay
 from ._arrays import plain
 from ._attrs import Attributes
-from ._snapshots import dtype_name, dtype_of_name
+from ._dtypes import dtype_name, dtype_of_name
 
 if TYPE_CHECKING:
     import pandas
