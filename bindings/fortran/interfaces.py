@@ -3,7 +3,7 @@
     python bindings/fortran/interfaces.py [FOLDER]
 
     forebay.h -> enumerations -> forebay_constants.f90   every constant, by the name it has in C
-              -> structures   -> forebay_structures.f90  interoperable twins, for the module's own use
+              -> structures   -> forebay_structures.f90  interoperable twins, and tables of dtypes, for the module's own use
               -> functions    -> forebay_library.f90     an interface for each, named lib_... for fb_...
 
 The three files are committed; tests/fortran holds them against the header.
@@ -21,6 +21,7 @@ MADE = "! Generated from forebay.h by interfaces.py; do not edit."
 
 FUNCTION = re.compile(r"^(fb_status|int|const char \*) ?fb_([a-z0-9_]+)\(([^)]*)\);", re.M)
 STRUCTURE = re.compile(r"^typedef struct \{(.*?)^\} (fb_\w+);", re.M | re.S)
+DTYPE = re.compile(r"/\* (\w+), (\d+) bytes\. \*/\s+FB_\w+ = (\d+)")
 MEMBER = re.compile(r"^    ((?:const )?\w+(?: const)?) ((?:\*(?:const )?)*)(\w+)(?:\[(\w+)\])?;", re.M)
 INTEGERS = {
     "int": "c_int",
@@ -38,6 +39,8 @@ INTEGERS = {
 SCALARS = {name: f"integer({kind})" for name, kind in INTEGERS.items()} | {"double": "real(c_double)"}
 # Names that Fortran, which does not know capitals, has for something else: fb_in is a procedure.
 RENAMED = {"FB_IN": "IS_IN", "FB_OUT": "IS_OUT", "FB_INOUT": "IS_INOUT"}
+# The dtypes that Fortran has a type for; elements of others are given as the integers that their bits are.
+OWN = ("i8", "i16", "i32", "i64", "f32", "f64", "c64", "c128", "bool", "str")
 # Structures that a user of the module sees, with the names they have in C.
 SHOWN = ("fb_stats", "fb_step_info", "fb_timing", "fb_server_load")
 
@@ -99,6 +102,34 @@ def member(kind: str, stars: str, name: str, extent: str | None) -> str:
     return f"    {SCALARS[kind]} :: {name}{shape} = {zero}"
 
 
+def dtypes(header: str) -> str:
+    """What is known of each dtype, by its number."""
+    known = DTYPE.findall(header)
+    assert [int(number) for _, _, number in known] == list(range(1, len(known) + 1)), (
+        "dtypes are not 1, 2, 3, ..."
+    )
+    length = max(len(name) for name, _, _ in known)
+    given = (name if name in OWN or int(size) > 8 else f"i{8 * int(size)}" for name, size, _ in known)
+    tables = (
+        ("Their names.", f"character(len={length})", "NAMES", [f"'{name}'" for name, _, _ in known]),
+        (
+            "As elements of what they are given.",
+            "integer",
+            "GIVEN_AS",
+            [f"FB_{name.upper()}" for name in given],
+        ),
+    )
+    made = []
+    for says, kind, name, values in tables:
+        rows = [", ".join(values[at : at + 8]) for at in range(0, len(values), 8)]
+        listed = ", &\n      ".join(rows)
+        made.append(
+            f"  !> {says}\n"
+            f"  {kind}, parameter, public :: DTYPE_{name}({len(values)}) = [{kind} :: &\n      {listed}]"
+        )
+    return "\n".join(made)
+
+
 def structures(header: str) -> str:
     """A twin of each structure; all members zero, as the defaults of options are."""
     made = []
@@ -112,12 +143,15 @@ def structures(header: str) -> str:
     body = "\n\n".join(made)
     return f"""{MADE}
 !
-! Twins of the structures of forebay.h, member by member.
+! Twins of the structures of forebay.h, member by member, and what is known of its dtypes, by number.
 
 module forebay_structures
+  use forebay_constants
   use, intrinsic :: iso_c_binding, only: c_char, c_double, c_int, c_int32_t, c_int64_t, c_null_char, c_null_ptr, c_ptr, c_size_t
   implicit none
   private
+
+{dtypes(header)}
 
 {body}
 end module forebay_structures
