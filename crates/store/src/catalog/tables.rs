@@ -352,7 +352,8 @@ fn wanted(dtype: DType) -> String {
             match wider.map(DType::name).collect::<Vec<_>>().join(" or ") {
                 none if none.is_empty() => "a number".into(),
                 wider => {
-                    let shown = format!("{:?}", dtype.shortest(largest));
+                    // With the digits that an f32 has: fewer stand for the same f16, and may lie beyond it.
+                    let shown = format!("{:?}", DType::F32.shortest(largest));
                     format!("a number up to {}, or declare it as {wider}", shown.trim_end_matches(".0"))
                 }
             }
