@@ -20,6 +20,11 @@ def dtype_of_name(name: str) -> np.dtype[Any]:
     return _DTYPES[name]
 
 
+def is_of_numpy(name: str) -> bool:
+    """Whether NumPy has what is called so, and not only its bits or letters."""
+    return _NAMES[_DTYPES[name].name] == name
+
+
 def dtype_name(dtype: DTypeLike) -> str:
     """Short name (``f64``) of a dtype of NumPy's, or of a short name itself."""
     if isinstance(dtype, str) and dtype in _DTYPES:
