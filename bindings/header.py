@@ -129,6 +129,15 @@ def constants() -> list[tuple[str, int]]:
     return [(name, int(value)) for body in bodies for name, value in re.findall(r"\b(FB_\w+) = (\d+)", body)]
 
 
+def dtypes() -> list[tuple[str, int]]:
+    """Name and bytes of each dtype, in the order of their numbers, which begin with 1."""
+    known = re.findall(r"/\* (\w+), (\d+) bytes\. \*/\s+FB_\w+ = (\d+)", text())
+    assert [int(number) for _, _, number in known] == list(range(1, len(known) + 1)), (
+        "dtypes are not 1, 2, ..."
+    )
+    return [(name, int(size)) for name, size, _ in known]
+
+
 def macro(name: str) -> str:
     """What stands behind a macro without arguments."""
     found = re.search(rf"^#define {name} (.*)$", text(), re.M)

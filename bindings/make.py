@@ -4,7 +4,7 @@ procedures that say in Fortran what the function says in C.
     python bindings/make.py
 
     forebay.h -> enumerations -> forebay_constants.f90   every constant, by the name it has in C
-              -> structures   -> forebay_structures.f90  interoperable twins, for the module's own use
+              -> structures   -> forebay_structures.f90  interoperable twins, and tables of dtypes, for the module's own use
               -> functions    -> forebay_library.f90     an interface for each, named lib_... for fb_...
                               -> forebay_made.f90        a procedure for each that follows the rules below and is
                                                          not written by hand
@@ -51,6 +51,8 @@ SCALARS = {name: f"integer({kind})" for name, kind in INTEGERS.items()} | {"doub
 ADDRESSES = ("shape", "values", "value")
 # Names that Fortran, which does not know capitals, has for something else: fb_in is a procedure.
 RENAMED = {"FB_IN": "IS_IN", "FB_OUT": "IS_OUT", "FB_INOUT": "IS_INOUT"}
+# The dtypes that Fortran has a type for; elements of others are given as the integers that their bits are.
+OWN = ("i8", "i16", "i32", "i64", "f32", "f64", "c64", "c128", "bool", "str")
 # Structures that a user of the module sees, with the names they have in C.
 SHOWN = ("fb_stats", "fb_step_info", "fb_timing", "fb_server_load")
 
@@ -108,6 +110,31 @@ def member(one: Member) -> str:
     return f"    {SCALARS[one.kind]} :: {one.name}{shape} = {zero}"
 
 
+def dtypes() -> str:
+    """What is known of each dtype, by its number."""
+    known = header.dtypes()
+    length = max(len(name) for name, _ in known)
+    given = (name if name in OWN or size > 8 else f"i{8 * size}" for name, size in known)
+    tables = (
+        ("Their names.", f"character(len={length})", "NAMES", [f"'{name}'" for name, _ in known]),
+        (
+            "As elements of what they are given.",
+            "integer",
+            "GIVEN_AS",
+            [f"FB_{name.upper()}" for name in given],
+        ),
+    )
+    made = []
+    for says, kind, name, values in tables:
+        rows = [", ".join(values[at : at + 8]) for at in range(0, len(values), 8)]
+        listed = ", &\n      ".join(rows)
+        made.append(
+            f"  !> {says}\n"
+            f"  {kind}, parameter, public :: DTYPE_{name}({len(values)}) = [{kind} :: &\n      {listed}]"
+        )
+    return "\n".join(made)
+
+
 def structures() -> str:
     """A twin of each structure; all members zero, as the defaults of options are."""
     made = []
@@ -118,12 +145,15 @@ def structures() -> str:
     body = "\n\n".join(made)
     return f"""{MADE}
 !
-! Twins of the structures of forebay.h, member by member.
+! Twins of the structures of forebay.h, member by member, and what is known of its dtypes, by number.
 
 module forebay_structures
+  use forebay_constants
   use, intrinsic :: iso_c_binding, only: c_char, c_double, c_int, c_int32_t, c_int64_t, c_null_char, c_null_ptr, c_ptr, c_size_t
   implicit none
   private
+
+{dtypes()}
 
 {body}
 end module forebay_structures

@@ -11,6 +11,7 @@ import h5py
 import numpy as np
 import pytest
 from conftest import Place
+from forebay import _forebay
 from forebay._index import plan
 
 DTYPES = ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16", "?"]
@@ -39,6 +40,22 @@ def test_every_dtype_comes_back_as_it_was(run_dir: Path, dtype: str) -> None:
             assert back.dtype == array.dtype
             assert back.shape == array.shape
             np.testing.assert_array_equal(back, array)
+
+
+def test_every_dtype_of_the_native_half_is_known_by_its_name(run_dir: Path) -> None:
+    of_numpy = {np.dtype(text) for _, text in _forebay.DTYPES}
+    assert of_numpy == {np.dtype(dtype) for dtype in DTYPES}
+    with fb.open(run_dir) as run:
+        with run.snapshot(1) as snapshot:
+            for short, text in _forebay.DTYPES:
+                made = snapshot.allocate(short, (2, 3), short)
+                made[:] = 1
+                assert made.dtype == np.dtype(text)
+        kept = run.snapshots.at(1)
+        for short, text in _forebay.DTYPES:
+            assert kept.dataset(short).dtype == np.dtype(text)
+            if short not in ("str", "bytes"):  # which come back as what they are
+                np.testing.assert_array_equal(kept[short], np.ones((2, 3), text))
 
 
 def test_numbers_of_half_precision_go_everywhere(place: Place, run_dir: Path) -> None:

@@ -42,6 +42,25 @@ fn every_kind_of_record_has_its_row() {
 }
 
 #[test]
+fn every_dtype_has_its_code() {
+    // A row of the table: `F16 = 16: "f16", Float(f16), "<f2";`
+    let row = |line: &str| {
+        let (_, row) = line.trim().split_once(" = ")?;
+        let (code, row) = row.split_once(": \"")?;
+        Some((code.parse::<u32>().ok()?.to_string(), row.split_once('"')?.0.to_owned()))
+    };
+    let known: Vec<_> = file("crates/types/src/dtype.rs").text.lines().filter_map(row).collect();
+    assert!(known.len() >= 16, "the table of dtypes is written otherwise: {known:?}");
+    let cells = |of: &dyn Fn(&(String, String)) -> &String| {
+        known.iter().map(|row| format!("| {} ", of(row))).collect::<String>() + "|"
+    };
+    let rows = [cells(&|row| &row.0), cells(&|row| &row.1)];
+    let lacking = rows.into_iter().filter(|row| !file(PAGE).lines().any(|(_, l)| l == row));
+    let breaches = lacking.map(|row| format!("{PAGE} has no row `{row}`: write it there")).collect();
+    judge("every dtype has its code:", breaches);
+}
+
+#[test]
 fn every_kind_of_frame_has_its_row() {
     let page = file(PAGE);
     let mut breaches = Vec::new();

@@ -125,6 +125,38 @@ typedef enum fb_dtype {
     FB_F16 = 16,
 } fb_dtype;
 
+/* A number, as its dtype says. */
+typedef union {
+    /* FB_I8. */
+    int8_t i8;
+    /* FB_I16. */
+    int16_t i16;
+    /* FB_I32. */
+    int32_t i32;
+    /* FB_I64. */
+    int64_t i64;
+    /* FB_U8. */
+    uint8_t u8;
+    /* FB_U16. */
+    uint16_t u16;
+    /* FB_U32. */
+    uint32_t u32;
+    /* FB_U64. */
+    uint64_t u64;
+    /* FB_F32. */
+    float f32;
+    /* FB_F64. */
+    double f64;
+    /* FB_C64: real and imaginary part. */
+    float c64[2];
+    /* FB_C128: real and imaginary part. */
+    double c128[2];
+    /* FB_BOOL: 0 or 1. */
+    uint8_t truth;
+    /* FB_F16: its bits. */
+    uint16_t f16;
+} fb_scalar;
+
 /* Which index runs fastest in memory: the last (C) or the first (Fortran). */
 typedef enum fb_order { FB_ROW_MAJOR = 0, FB_COLUMN_MAJOR = 1 } fb_order;
 
@@ -621,38 +653,6 @@ fb_status fb_snapshot_get_part(fb_snapshot *snapshot,
                                const fb_array *array);
 
 /* --- arguments of calls and of SQL --------------------------------------------------------- */
-
-/* A number, as its dtype says. */
-typedef union {
-    /* FB_I8. */
-    int8_t i8;
-    /* FB_I16. */
-    int16_t i16;
-    /* FB_I32. */
-    int32_t i32;
-    /* FB_I64. */
-    int64_t i64;
-    /* FB_U8. */
-    uint8_t u8;
-    /* FB_U16. */
-    uint16_t u16;
-    /* FB_U32. */
-    uint32_t u32;
-    /* FB_U64. */
-    uint64_t u64;
-    /* FB_F16: its bits. */
-    uint16_t f16;
-    /* FB_F32. */
-    float f32;
-    /* FB_F64. */
-    double f64;
-    /* FB_C64: real and imaginary part. */
-    float c64[2];
-    /* FB_C128: real and imaginary part. */
-    double c128[2];
-    /* FB_BOOL: 0 or 1. */
-    uint8_t truth;
-} fb_scalar;
 
 /* An argument of a call: one for each parameter of the signature, in its order, results included. Make
    it with the macros FB_IN_F64 and their like. */
@@ -1309,6 +1309,12 @@ static inline int64_t fb_dtype_size(fb_dtype dtype)
 {
     static const int64_t sizes[] = { 0, 1, 2, 4, 8, 1, 2, 4, 8, 4, 8, 8, 16, 1, 1, 1, 2 };
     return FB_AS_(size_t, dtype) < sizeof sizes / sizeof *sizes ? sizes[dtype] : 0;
+}
+
+static inline const char *fb_dtype_name_(fb_dtype dtype)
+{
+    static const char *const names[] = { "?", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f32", "f64", "c64", "c128", "bool", "str", "bytes", "f16" };
+    return names[FB_AS_(size_t, dtype) < sizeof names / sizeof *names ? dtype : 0];
 }
 
 static inline void fb_first_fastest_(fb_dtype dtype, int ndim, const int64_t *shape, int64_t *strides)

@@ -29,39 +29,10 @@ const IN: c_int = 1;
 const OUT: c_int = 2;
 const INOUT: c_int = 3;
 
-/// A number, as its dtype says.
-#[repr(C)]
+/// A number, as its dtype says: its bytes. In C it is a union with a member for each dtype, which the header's test makes.
+#[repr(C, align(8))]
 #[derive(Clone, Copy)]
-pub union fb_scalar {
-    /// FB_I8.
-    pub i8: i8,
-    /// FB_I16.
-    pub i16: i16,
-    /// FB_I32.
-    pub i32: i32,
-    /// FB_I64.
-    pub i64: i64,
-    /// FB_U8.
-    pub u8: u8,
-    /// FB_U16.
-    pub u16: u16,
-    /// FB_U32.
-    pub u32: u32,
-    /// FB_U64.
-    pub u64: u64,
-    /// FB_F16: its bits.
-    pub f16: u16,
-    /// FB_F32.
-    pub f32: f32,
-    /// FB_F64.
-    pub f64: f64,
-    /// FB_C64: real and imaginary part.
-    pub c64: [f32; 2],
-    /// FB_C128: real and imaginary part.
-    pub c128: [f64; 2],
-    /// FB_BOOL: 0 or 1.
-    pub truth: u8,
-}
+pub struct fb_scalar([u8; 16]);
 
 /// An argument of a call: one for each parameter of the signature, in its order, results included. Make
 /// it with the macros FB_IN_F64 and their like.
@@ -328,7 +299,7 @@ impl Prepared {
     }
 
     fn take_value(&mut self, arg: &fb_arg, param: &Param) -> Result<()> {
-        let is_text = matches!(param.dtype, DType::Str | DType::Bytes);
+        let is_text = param.dtype.is_text();
         if is_text != (arg.kind != SCALAR) {
             return Err(Error::bad(format!("it is {}, and the argument is {}", param.dtype, kind(arg.kind))));
         }

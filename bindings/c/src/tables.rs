@@ -201,7 +201,7 @@ fn cells(values: &fb_values, rows: i64, column: &str) -> Result<Vec<Cell>> {
         (false, true) => {
             let given = Given::of(values.array, column)?;
             let ArrayMeta { dtype, shape, order } = given.meta;
-            let is_text = matches!(dtype, DType::Str | DType::Bytes);
+            let is_text = dtype.is_text();
             let (count, width) = match (shape.extents(), is_text) {
                 ([], false) => (1, dtype.size()),
                 ([n], false) => (*n, dtype.size()),

@@ -1,6 +1,7 @@
 //! `forebay.h` is made from the sources: the committed one must be what would be made now. With
 //! FB_WRITE_HEADER set it is written instead.
 
+use forebay::{DType, ElementKind};
 use std::path::{Path, PathBuf};
 
 /// The header's sections, in its order: sources and what stands above their functions.
@@ -45,13 +46,13 @@ fn config() -> cbindgen::Config {
         usize_is_size_t: true,
         ..cbindgen::Config::default()
     };
-    let given = ["fb_status", "fb_dtype", "fb_order", "fb_level"];
+    let given = ["fb_status", "fb_dtype", "fb_order", "fb_level", "fb_scalar"];
     config.export.exclude = given.map(str::to_owned).to_vec();
     // Handles stand in a section of their own, before they are used.
     let handles =
         ["run", "snapshot", "table", "rows", "diagram", "client", "future", "ref", "server", "request"];
     // What no function of its own source takes.
-    let structures = ["array", "arg", "scalar"];
+    let structures = ["array", "arg"];
     config.export.include = handles.iter().chain(&structures).map(|name| format!("fb_{name}")).collect();
     config
 }
@@ -111,15 +112,33 @@ fn table(rows: impl Iterator<Item = (String, u32, String)>) -> String {
     rows.join("\n")
 }
 
-/// Bytes of an element by the number of its dtype.
-fn sizes() -> String {
-    let mut sizes = Vec::new();
-    for dtype in forebay::DType::all() {
-        let number = dtype as usize;
-        sizes.resize(sizes.len().max(number + 1), 0);
-        sizes[number] = dtype.size();
-    }
-    sizes.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
+/// What is said of each dtype in an array of C, by its number; 0 is none.
+fn by_number(none: &str, said: impl Fn(DType) -> String) -> String {
+    let codes = 0..=u8::MAX;
+    let last = DType::all().map(|d| d as u8).max().unwrap_or(0);
+    let said = codes.take_while(|code| *code <= last).map(|code| DType::from_code(code).map(&said));
+    said.map(|said| said.unwrap_or_else(|_| none.to_owned())).collect::<Vec<_>>().join(", ")
+}
+
+/// The members of `fb_scalar`: what C has no type for is given by its bits.
+fn members() -> String {
+    let members = DType::all().filter(|d| !d.is_text()).map(|d| {
+        let name = if d == DType::Bool { "truth" } else { d.name() };
+        let bits = 8 * d.size();
+        let (kind, says) = match (d.kind(), d.size()) {
+            (ElementKind::Signed, ..=8) => (format!("int{bits}_t {name}"), ""),
+            (ElementKind::Unsigned, ..=8) => (format!("uint{bits}_t {name}"), ""),
+            (ElementKind::Float, 4) => (format!("float {name}"), ""),
+            (ElementKind::Float, 8) => (format!("double {name}"), ""),
+            (ElementKind::Complex, 8) => (format!("float {name}[2]"), ": real and imaginary part"),
+            (ElementKind::Complex, 16) => (format!("double {name}[2]"), ": real and imaginary part"),
+            (ElementKind::Bool, 1) => (format!("uint8_t {name}"), ": 0 or 1"),
+            (_, ..=8) => (format!("uint{bits}_t {name}"), ": its bits"),
+            (_, size) => (format!("uint64_t {name}[{}]", size / 8), ": its bits"),
+        };
+        format!("    /* FB_{}{says}. */\n    {kind};", d.name().to_uppercase())
+    });
+    members.collect::<Vec<_>>().join("\n")
 }
 
 fn made() -> String {
@@ -129,7 +148,7 @@ fn made() -> String {
         "\n#define FB_VERSION_MAJOR {major}\n#define FB_VERSION_MINOR {minor}\n#define FB_VERSION_PATCH {patch}\n#define FB_VERSION \"{major}.{minor}.{patch}\""
     );
     let status = forebay::CODES.iter().map(|c| (constant(c.name), c.code as u32, c.meaning.to_owned()));
-    let dtype = forebay::DType::all().map(|d| {
+    let dtype = DType::all().map(|d| {
         let name = format!("FB_{}", d.name().to_uppercase());
         (name, d as u32, format!("{}, {} bytes.", d.name(), d.size()))
     });
@@ -139,13 +158,16 @@ fn made() -> String {
         .replace("@NAME_ROOM@", &(forebay::limits::NAME_BYTES + 1).to_string())
         .replace("@UNIT_ROOM@", &(forebay::limits::UNIT_BYTES + 1).to_string())
         .replace("@STATUS@", &table(status))
-        .replace("@DTYPE@", &table(dtype));
+        .replace("@DTYPE@", &table(dtype))
+        .replace("@SCALAR@", &members());
     for (source, title) in SECTIONS {
         let rule = "-".repeat(86usize.saturating_sub(title.len()));
         out.push_str(&format!("\n/* --- {title} {rule} */\n\n{}\n", section(source).trim()));
     }
     out.push('\n');
-    out.push_str(&read("tests/postlude.h").replace("@SIZES@", &sizes()));
+    let names = by_number("\"?\"", |d| format!("{:?}", d.name()));
+    let sizes = by_number("0", |d| d.size().to_string());
+    out.push_str(&read("tests/postlude.h").replace("@NAMES@", &names).replace("@SIZES@", &sizes));
     out
 }
 

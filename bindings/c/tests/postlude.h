@@ -20,6 +20,12 @@ static inline int64_t fb_dtype_size(fb_dtype dtype)
     return FB_AS_(size_t, dtype) < sizeof sizes / sizeof *sizes ? sizes[dtype] : 0;
 }
 
+static inline const char *fb_dtype_name_(fb_dtype dtype)
+{
+    static const char *const names[] = { @NAMES@ };
+    return names[FB_AS_(size_t, dtype) < sizeof names / sizeof *names ? dtype : 0];
+}
+
 static inline void fb_first_fastest_(fb_dtype dtype, int ndim, const int64_t *shape, int64_t *strides)
 {
     /* Without a sign: extents that are too large are refused by the library. */

@@ -59,6 +59,11 @@ typedef enum fb_dtype {
 @DTYPE@
 } fb_dtype;
 
+/* A number, as its dtype says. */
+typedef union {
+@SCALAR@
+} fb_scalar;
+
 /* Which index runs fastest in memory: the last (C) or the first (Fortran). */
 typedef enum fb_order { FB_ROW_MAJOR = 0, FB_COLUMN_MAJOR = 1 } fb_order;
 

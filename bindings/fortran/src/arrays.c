@@ -31,13 +31,6 @@ const char *fbf_said(void)
     return last;
 }
 
-const char *dtype_name(fb_dtype dtype)
-{
-    static const char *const NAMES[] = {"?",   "i8",  "i16", "i32", "i64",  "u8",   "u16", "u32",
-                                        "u64", "f32", "f64", "c64", "c128", "bool", "str", "bytes", "f16"};
-    return NAMES[dtype >= FB_I8 && dtype <= FB_F16 ? dtype : 0];
-}
-
 /* Notes an error that a Fortran module found. */
 fb_status fbf_refuse(const char *text) { return refuse(FB_BAD_ARGUMENT, "%s", text); }
 
@@ -79,7 +72,7 @@ fb_status elements_of(const CFI_cdesc_t *array, fb_dtype dtype, int truth, struc
     e->kind = dtype == FB_STR ? TEXTS : dtype == FB_BOOL && (e->size != 1 || truth != 1) ? LOGICALS : AS_THEY_ARE;
     if (e->kind == AS_THEY_ARE && e->size != fb_dtype_size(dtype))
         return refuse(FB_BAD_ARGUMENT, "elements of %lld bytes cannot be of dtype %s; leave the argument dtype away",
-                      (long long)e->size, dtype_name(dtype));
+                      (long long)e->size, fb_dtype_name_(dtype));
     for (int axis = 0; axis < e->ndim; axis++) {
         e->shape[axis] = array->dim[axis].extent;
         e->stride[axis] = array->dim[axis].sm;

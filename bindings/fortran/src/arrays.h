@@ -40,9 +40,6 @@ const char *fbf_said(void);
 /* Notes an error of the shim itself, for fbf_said. Returns the status. */
 fb_status refuse(fb_status status, const char *format, ...);
 
-/* The short name of a dtype. */
-const char *dtype_name(fb_dtype dtype);
-
 /* What a descriptor describes. */
 fb_status elements_of(const CFI_cdesc_t *array, fb_dtype dtype, int truth, struct elements *elements);
 

@@ -72,7 +72,7 @@ static fb_status same_as_stored(const char *name, const fb_info *info, fb_dtype 
     if (same)
         return FB_OK;
     return refuse(FB_BAD_ARGUMENT, "%s is %s %s, not %s %s; give an array of that kind and shape", name,
-                  dtype_name(info->dtype), extents(info->ndim, info->shape, stored, sizeof stored), dtype_name(dtype),
+                  fb_dtype_name_(info->dtype), extents(info->ndim, info->shape, stored, sizeof stored), fb_dtype_name_(dtype),
                   extents(ndim, shape, given, sizeof given));
 }
 
@@ -269,7 +269,7 @@ fb_status fbf_ref_move(fb_ref *reference, fb_dtype dtype, int truth, const CFI_c
     if (status == FB_OK)
         status = fb_ref_info(reference, &info);
     if (status == FB_OK && offset && info.dtype != dtype)
-        status = refuse(FB_BAD_ARGUMENT, "the array on the server is of dtype %s, not %s", dtype_name(info.dtype), dtype_name(dtype));
+        status = refuse(FB_BAD_ARGUMENT, "the array on the server is of dtype %s, not %s", fb_dtype_name_(info.dtype), fb_dtype_name_(dtype));
     if (status == FB_OK && !offset)
         status = same_as_stored("the array on the server", &info, dtype, e.ndim, e.shape);
     if (status != FB_OK)

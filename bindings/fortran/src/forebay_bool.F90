@@ -1,7 +1,6 @@
 !> Elements of type logical(c_bool).
 #define ELEMENT logical(c_bool)
 #define DTYPE FB_BOOL
-#define OTHER FB_BOOL
 #define TRUE_IS ichar(transfer(.true._c_bool, "a"))
 #define IN_PLACE
 

@@ -1,7 +1,6 @@
 !> Elements of type character: texts, whose blanks at the end do not count.
 #define ELEMENT character(len=*)
 #define DTYPE FB_STR
-#define OTHER FB_STR
 #define TRUE_IS 1
 #define TEXTS
 

@@ -1,7 +1,6 @@
 !> Elements of type complex(c_float_complex).
 #define ELEMENT complex(c_float_complex)
 #define DTYPE FB_C64
-#define OTHER FB_C64
 #define TRUE_IS 1
 #define IN_PLACE
 

@@ -1,7 +1,6 @@
 !> Elements of type complex(c_double_complex).
 #define ELEMENT complex(c_double_complex)
 #define DTYPE FB_C128
-#define OTHER FB_C128
 #define TRUE_IS 1
 #define IN_PLACE
 

@@ -1,7 +1,6 @@
 !> Elements of type integer(c_int16_t).
 #define ELEMENT integer(c_int16_t)
 #define DTYPE FB_I16
-#define OTHER FB_U16
 #define TRUE_IS 1
 #define IN_PLACE
 

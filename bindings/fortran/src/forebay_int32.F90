@@ -1,7 +1,6 @@
 !> Elements of type integer(c_int32_t).
 #define ELEMENT integer(c_int32_t)
 #define DTYPE FB_I32
-#define OTHER FB_U32
 #define TRUE_IS 1
 #define IN_PLACE
 

@@ -1,7 +1,6 @@
 !> Elements of type integer(c_int64_t).
 #define ELEMENT integer(c_int64_t)
 #define DTYPE FB_I64
-#define OTHER FB_U64
 #define TRUE_IS 1
 #define IN_PLACE
 

@@ -1,7 +1,6 @@
 !> Elements of type integer(c_int8_t).
 #define ELEMENT integer(c_int8_t)
 #define DTYPE FB_I8
-#define OTHER FB_U8
 #define TRUE_IS 1
 #define IN_PLACE
 

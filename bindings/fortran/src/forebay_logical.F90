@@ -1,7 +1,6 @@
 !> Elements of type logical.
 #define ELEMENT logical
 #define DTYPE FB_BOOL
-#define OTHER FB_BOOL
 #define TRUE_IS transfer(.true., 0_c_int)
 
 module forebay_logical

@@ -80,11 +80,9 @@ contains
 
   pure function dtype_name(dtype) result(name)
     integer(c_int), intent(in) :: dtype
-    character(len=5) :: name
-    character(len=5), parameter :: NAMES(0:15) = [character(len=5) :: '?', 'i8', 'i16', 'i32', 'i64', 'u8', 'u16', &
-        'u32', 'u64', 'f32', 'f64', 'c64', 'c128', 'bool', 'str', 'bytes']
-    name = NAMES(0)
-    if (dtype >= 0 .and. dtype <= 15) name = NAMES(dtype)
+    character(len=len(DTYPE_NAMES)) :: name
+    name = '?'
+    if (dtype >= 1 .and. dtype <= size(DTYPE_NAMES)) name = DTYPE_NAMES(dtype)
   end function dtype_name
 
   !> The number of arguments; none were given: 0.

@@ -1,7 +1,6 @@
 !> Elements of type real(c_float).
 #define ELEMENT real(c_float)
 #define DTYPE FB_F32
-#define OTHER FB_F32
 #define TRUE_IS 1
 #define IN_PLACE
 

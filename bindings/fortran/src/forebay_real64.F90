@@ -1,7 +1,6 @@
 !> Elements of type real(c_double).
 #define ELEMENT real(c_double)
 #define DTYPE FB_F64
-#define OTHER FB_F64
 #define TRUE_IS 1
 #define IN_PLACE
 

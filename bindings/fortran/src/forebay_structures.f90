@@ -1,11 +1,21 @@
 ! Generated from forebay.h by bindings/make.py; do not edit.
 !
-! Twins of the structures of forebay.h, member by member.
+! Twins of the structures of forebay.h, member by member, and what is known of its dtypes, by number.
 
 module forebay_structures
+  use forebay_constants
   use, intrinsic :: iso_c_binding, only: c_char, c_double, c_int, c_int32_t, c_int64_t, c_null_char, c_null_ptr, c_ptr, c_size_t
   implicit none
   private
+
+  !> Their names.
+  character(len=5), parameter, public :: DTYPE_NAMES(16) = [character(len=5) :: &
+      'i8', 'i16', 'i32', 'i64', 'u8', 'u16', 'u32', 'u64', &
+      'f32', 'f64', 'c64', 'c128', 'bool', 'str', 'bytes', 'f16']
+  !> As elements of what they are given.
+  integer, parameter, public :: DTYPE_GIVEN_AS(16) = [integer :: &
+      FB_I8, FB_I16, FB_I32, FB_I64, FB_I8, FB_I16, FB_I32, FB_I64, &
+      FB_I32, FB_I64, FB_I64, FB_C128, FB_I8, FB_I8, FB_I8, FB_I16]
 
   type, public, bind(c) :: lib_open_opts_struct
     integer(c_size_t) :: size = 0

@@ -166,23 +166,15 @@ pub fn dtype_of(descr: &Bound<'_, PyArrayDescr>) -> Option<DType> {
     if descr.is_native_byteorder() == Some(false) {
         return None;
     }
-    Some(match (descr.kind(), descr.itemsize()) {
-        (b'i', 1) => DType::I8,
-        (b'i', 2) => DType::I16,
-        (b'i', 4) => DType::I32,
-        (b'i', 8) => DType::I64,
-        (b'u', 1) => DType::U8,
-        (b'u', 2) => DType::U16,
-        (b'u', 4) => DType::U32,
-        (b'u', 8) => DType::U64,
-        (b'f', 2) => DType::F16,
-        (b'f', 4) => DType::F32,
-        (b'f', 8) => DType::F64,
-        (b'c', 8) => DType::C64,
-        (b'c', 16) => DType::C128,
-        (b'b', 1) => DType::Bool,
-        _ => return None,
-    })
+    DType::of_numpy(descr.kind(), descr.itemsize())
+}
+
+/// What the other half of the package knows of dtypes: short name and NumPy's type string of each, those of one kind
+/// together, the shorter first; texts and bytes, which are `uint8` in arrays, last.
+pub fn known() -> Vec<(&'static str, &'static str)> {
+    let mut all: Vec<DType> = DType::all().collect();
+    all.sort_by_key(|d| (d.kind(), d.size()));
+    all.into_iter().map(|d| (d.name(), if d.is_text() { DType::U8.numpy() } else { d.numpy() })).collect()
 }
 
 /// Memory that was read into, as the owner of the array over it.
@@ -203,9 +195,9 @@ pub fn to_python<'py>(py: Python<'py>, array: Array) -> PyResult<Bound<'py, PyAn
         (DType::Bytes, 0 | 1) => Ok(PyBytes::new(py, &array.bytes).into_any()),
         (dtype, _) => {
             let over = over_own(py, array, true)?;
-            match dtype {
-                DType::Str | DType::Bytes => helper(py, "strings")?.call1((over, dtype.name())),
-                _ => Ok(over),
+            match dtype.is_text() {
+                true => helper(py, "strings")?.call1((over, dtype.name())),
+                false => Ok(over),
             }
         }
     }

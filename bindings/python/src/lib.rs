@@ -28,6 +28,7 @@ use pyo3::prelude::*;
 #[pymodule]
 fn _forebay(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("DTYPES", arrays::known())?;
     errors::register(module)?;
     module.add_class::<run::Run>()?;
     module.add_class::<snapshot::Snapshot>()?;

@@ -50,8 +50,9 @@ pub use forebay_types::control::{Column, Elsewhere, LateErrors, Mode, PageLinks,
 pub use forebay_types::record::{Cell, Place};
 pub use forebay_types::watch::{Kind, Reduce, Scale};
 pub use forebay_types::{
-    ArrayMeta, CODES, Code, DType, Element, Error, Name, Number, Order, Param, Result, Scalar, Selection,
-    Shape, Signature, Slice, Strided, Way, attributes, limits, number_of_attribute, real_attribute,
+    ArrayMeta, CODES, Code, DType, Element, ElementKind, Error, Name, Number, Order, Param, Result, Scalar,
+    Selection, Shape, Signature, Slice, Strided, Way, attributes, limits, number_of_attribute,
+    real_attribute,
 };
 pub use kept::{Kept, KeptSnapshots, Restart};
 pub use options::{OpenOptions, names_of_runs_in, parse_bytes, run_dir, runs_in};

@@ -96,9 +96,9 @@ fn check(service: &Service, items: &[Item]) -> Result<()> {
 }
 
 fn empty(param: &Param) -> ParamValue {
-    match param.dtype {
-        DType::Str | DType::Bytes => ParamValue::Text(Vec::new()),
-        dtype => ParamValue::Scalar(Scalar::zero(dtype)),
+    match param.dtype.is_text() {
+        true => ParamValue::Text(Vec::new()),
+        false => ParamValue::Scalar(Scalar::zero(param.dtype)),
     }
 }
 

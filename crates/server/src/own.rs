@@ -38,7 +38,7 @@ fn create(call: &mut Call) -> Result<()> {
         order: if order.i64()? == 0 { Order::C } else { Order::F },
         shape: Shape::new(&shape.view()?.to_vec())?,
     };
-    if matches!(meta.dtype, DType::Str | DType::Bytes) {
+    if meta.dtype.is_text() {
         return Err(Error::bad(format!("an array of {} cannot be held; use u8", meta.dtype)));
     }
     let zero = zero.scalar()?.bytes() != [0];

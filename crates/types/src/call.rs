@@ -264,7 +264,7 @@ fn get_item(r: &mut Reader) -> Result<Item> {
         0 => {
             Item::Scalar(Scalar::from_bytes(dtype, r.raw(dtype.size())?).map_err(|e| corrupt(e.to_string()))?)
         }
-        1 if matches!(dtype, DType::Str | DType::Bytes) => Item::Text(dtype, get_place(r)?),
+        1 if dtype.is_text() => Item::Text(dtype, get_place(r)?),
         2 => {
             let order = r.order()?;
             let shape = r.shape().map_err(|e| corrupt(e.to_string()))?;

@@ -95,7 +95,7 @@ fn check_kind(param: &Param, given: &mut Given) -> Result<()> {
     match (&param.extents, &mut *given) {
         (None, Given::Str) if param.dtype == DType::Str => Ok(()),
         (None, Given::Bytes) if param.dtype == DType::Bytes => Ok(()),
-        (None, Given::Scalar(s)) if !matches!(param.dtype, DType::Str | DType::Bytes) => {
+        (None, Given::Scalar(s)) if !param.dtype.is_text() => {
             *s = s.convert(param.dtype)?;
             Ok(())
         }

@@ -1,141 +1,301 @@
-//! The types of array elements.
+//! The types of array elements: one table, from which all that is said of them elsewhere follows.
+//!
+//! A new dtype is a row here, with the next code. What is read, printed, stored, checked against ranges and
+//! shown to HDF5, NumPy, C and Fortran asks the row.
 
-use crate::{Error, Result};
+use crate::{Element, Error, Result};
 use half::f16;
+use std::ops::RangeInclusive;
 
-/// What one element of an array is. The discriminant is the code on the wire and in records.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum DType {
-    /// Signed 8-bit integer.
-    I8 = 1,
-    /// Signed 16-bit integer.
-    I16 = 2,
-    /// Signed 32-bit integer.
-    I32 = 3,
-    /// Signed 64-bit integer.
-    I64 = 4,
-    /// Unsigned 8-bit integer.
-    U8 = 5,
-    /// Unsigned 16-bit integer.
-    U16 = 6,
-    /// Unsigned 32-bit integer.
-    U32 = 7,
-    /// Unsigned 64-bit integer.
-    U64 = 8,
-    /// IEEE 754 single precision.
-    F32 = 9,
-    /// IEEE 754 double precision.
-    F64 = 10,
-    /// Complex of two `F32`, real part first.
-    C64 = 11,
-    /// Complex of two `F64`, real part first.
-    C128 = 12,
-    /// Truth value, one byte, 0 or 1.
-    Bool = 13,
-    /// UTF-8 text; the last extent counts bytes.
-    Str = 14,
-    /// Raw bytes.
-    Bytes = 15,
-    /// IEEE 754 half precision.
-    F16 = 16,
+/// What elements are, whatever their width.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ElementKind {
+    /// Integers with a sign.
+    Signed,
+    /// Integers without a sign.
+    Unsigned,
+    /// Real numbers.
+    Float,
+    /// Complex numbers: two real ones, the real part first.
+    Complex,
+    /// Truth values.
+    Bool,
+    /// Bytes of a text.
+    Text,
+    /// Bytes.
+    Bytes,
 }
 
-use DType::*;
+use ElementKind::*;
 
-/// Every dtype with its short name (as in signatures), size in bytes and NumPy type string.
-const TABLE: [(DType, &str, usize, &str); 16] = [
-    (I8, "i8", 1, "|i1"),
-    (I16, "i16", 2, "<i2"),
-    (I32, "i32", 4, "<i4"),
-    (I64, "i64", 8, "<i8"),
-    (U8, "u8", 1, "|u1"),
-    (U16, "u16", 2, "<u2"),
-    (U32, "u32", 4, "<u4"),
-    (U64, "u64", 8, "<u8"),
-    (F32, "f32", 4, "<f4"),
-    (F64, "f64", 8, "<f8"),
-    (C64, "c64", 8, "<c8"),
-    (C128, "c128", 16, "<c16"),
-    (Bool, "bool", 1, "|b1"),
-    (Str, "str", 1, "|S1"),
-    (Bytes, "bytes", 1, "|V1"),
-    (F16, "f16", 2, "<f2"),
-];
+/// What is known of a dtype.
+struct Row {
+    dtype: DType,
+    /// As in signatures.
+    name: &'static str,
+    kind: ElementKind,
+    /// Bytes of an element.
+    size: usize,
+    /// NumPy's type string, which tells HDF5's type too. Of what they do not have, that of its bits: `<u2`.
+    numpy: &'static str,
+    /// Of `Float` and `Complex`: how a real number, or each part of a complex one, lies in its bytes.
+    real: Option<RealFormat>,
+}
+
+macro_rules! dtypes {
+    ($($(#[$doc:meta])* $dtype:ident = $code:literal: $name:literal, $kind:ident($rust:ty), $numpy:literal;)*) => {
+        /// What one element of an array is. The discriminant is the code on the wire and in records.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        pub enum DType {
+            $($(#[$doc])* $dtype = $code,)*
+        }
+
+        /// All dtypes, in the order of their codes, which begin with 1.
+        const TABLE: &[Row] = &[$(Row {
+            dtype: DType::$dtype,
+            name: $name,
+            kind: $kind,
+            size: size_of::<element!($kind($rust))>(),
+            numpy: $numpy,
+            real: real!($kind($rust)),
+        },)*];
+
+        $(seen_as!($kind($rust), $dtype);)*
+    };
+}
+
+/// The Rust type of a whole element.
+macro_rules! element {
+    (Complex($part:ty)) => {
+        [$part; 2]
+    };
+    ($kind:ident($rust:ty)) => {
+        $rust
+    };
+}
+
+macro_rules! real {
+    (Float($part:ty)) => {
+        Some(<$part>::FORMAT)
+    };
+    (Complex($part:ty)) => {
+        Some(<$part>::FORMAT)
+    };
+    ($kind:ident($rust:ty)) => {
+        None
+    };
+}
+
+/// Truth values are not among them, for not every pattern of bits is one; texts and bytes are no numbers.
+macro_rules! seen_as {
+    (Bool($rust:ty), $dtype:ident) => {};
+    (Text($rust:ty), $dtype:ident) => {};
+    (Bytes($rust:ty), $dtype:ident) => {};
+    ($kind:ident($rust:ty), $dtype:ident) => {
+        impl Element for element!($kind($rust)) {
+            const DTYPE: DType = DType::$dtype;
+        }
+    };
+}
+
+dtypes! {
+    /// Signed 8-bit integer.
+    I8 = 1: "i8", Signed(i8), "|i1";
+    /// Signed 16-bit integer.
+    I16 = 2: "i16", Signed(i16), "<i2";
+    /// Signed 32-bit integer.
+    I32 = 3: "i32", Signed(i32), "<i4";
+    /// Signed 64-bit integer.
+    I64 = 4: "i64", Signed(i64), "<i8";
+    /// Unsigned 8-bit integer.
+    U8 = 5: "u8", Unsigned(u8), "|u1";
+    /// Unsigned 16-bit integer.
+    U16 = 6: "u16", Unsigned(u16), "<u2";
+    /// Unsigned 32-bit integer.
+    U32 = 7: "u32", Unsigned(u32), "<u4";
+    /// Unsigned 64-bit integer.
+    U64 = 8: "u64", Unsigned(u64), "<u8";
+    /// IEEE 754 single precision.
+    F32 = 9: "f32", Float(f32), "<f4";
+    /// IEEE 754 double precision.
+    F64 = 10: "f64", Float(f64), "<f8";
+    /// Complex of two `F32`, real part first.
+    C64 = 11: "c64", Complex(f32), "<c8";
+    /// Complex of two `F64`, real part first.
+    C128 = 12: "c128", Complex(f64), "<c16";
+    /// Truth value, one byte, 0 or 1.
+    Bool = 13: "bool", Bool(u8), "|b1";
+    /// UTF-8 text; the last extent counts bytes.
+    Str = 14: "str", Text(u8), "|S1";
+    /// Raw bytes.
+    Bytes = 15: "bytes", Bytes(u8), "|V1";
+    /// IEEE 754 half precision.
+    F16 = 16: "f16", Float(f16), "<f2";
+}
+
+/// How a real number lies in bytes, little endian.
+#[derive(Clone, Copy)]
+pub(crate) struct RealFormat {
+    /// How many bytes these are.
+    pub size: usize,
+    /// What they say.
+    pub decode: fn(&[u8]) -> f64,
+    /// Writes them: the nearest number, infinite beyond the largest.
+    pub encode: fn(f64, &mut [u8]),
+    /// Bits of the mantissa, the leading one included.
+    mantissa: u32,
+    largest: fn() -> f64,
+    shortest: fn(f64) -> f64,
+}
+
+/// A format of real numbers.
+trait Real {
+    const FORMAT: RealFormat;
+}
+
+macro_rules! real_formats {
+    ($($rust:ty: $rounded:expr, $shortest:expr;)*) => {$(
+        impl Real for $rust {
+            const FORMAT: RealFormat = RealFormat {
+                size: size_of::<$rust>(),
+                decode: |from| bytemuck::pod_read_unaligned::<$rust>(from).into(),
+                encode: |v, to| to.copy_from_slice(bytemuck::bytes_of(&$rounded(v))),
+                mantissa: <$rust>::MANTISSA_DIGITS,
+                largest: || <$rust>::MAX.into(),
+                shortest: $shortest,
+            };
+        }
+    )*};
+}
+
+// Each with what rounds an `f64` to it, and the number with the shortest text that it would be rounded from.
+real_formats! {
+    f16: f16::from_f64, |v| fewest_digits(v, |text| f16::from_f64(text).into());
+    f32: |v: f64| v as f32, |v| (v as f32).to_string().parse().unwrap_or(v);
+    f64: |v: f64| v, |v| v;
+}
+
+/// The number of the fewest digits that becomes `v` when it is rounded.
+fn fewest_digits(v: f64, rounded: fn(f64) -> f64) -> f64 {
+    let of_digits = |digits: usize| format!("{v:.digits$e}").parse::<f64>().ok();
+    (0..17).find_map(|digits| of_digits(digits).filter(|text| rounded(*text) == v)).unwrap_or(v)
+}
 
 impl DType {
     /// All of them, in the order of their codes.
     pub fn all() -> impl Iterator<Item = DType> {
-        TABLE.iter().map(|t| t.0)
+        TABLE.iter().map(|row| row.dtype)
     }
 
-    fn row(self) -> &'static (DType, &'static str, usize, &'static str) {
+    fn row(self) -> &'static Row {
         &TABLE[self as usize - 1]
     }
 
     /// The dtype of a code, as it came in a record or frame.
     pub fn from_code(code: u8) -> Result<DType> {
-        TABLE.get((code as usize).wrapping_sub(1)).map(|t| t.0).ok_or_else(|| {
+        TABLE.get((code as usize).wrapping_sub(1)).map(|row| row.dtype).ok_or_else(|| {
             Error::bad(format!("{code} is not the code of a dtype; known are 1 to {}", TABLE.len()))
         })
     }
 
     /// The dtype of a short name such as `f64` or `c128`.
     pub fn parse(name: &str) -> Result<DType> {
-        TABLE.iter().find(|t| t.1 == name).map(|t| t.0).ok_or_else(|| {
-            let known: Vec<_> = TABLE.iter().map(|t| t.1).collect();
+        TABLE.iter().find(|row| row.name == name).map(|row| row.dtype).ok_or_else(|| {
+            let known: Vec<_> = TABLE.iter().map(|row| row.name).collect();
             Error::bad(format!("{name:?} is not a dtype; use one of {}", known.join(", ")))
         })
     }
 
+    /// The dtype of what NumPy calls a kind, such as `f`, and a size in bytes. NumPy's texts and bytes are others: theirs
+    /// have a length.
+    pub fn of_numpy(kind: u8, size: usize) -> Option<DType> {
+        let is_it = |row: &&Row| row.size == size && row.dtype.numpy_kind() == kind && !row.dtype.is_text();
+        TABLE.iter().find(is_it).map(|row| row.dtype)
+    }
+
     /// The short name, as in signatures.
     pub fn name(self) -> &'static str {
-        self.row().1
+        self.row().name
+    }
+
+    /// What elements are.
+    pub fn kind(self) -> ElementKind {
+        self.row().kind
     }
 
     /// Bytes of one element.
     pub fn size(self) -> usize {
-        self.row().2
+        self.row().size
     }
 
     /// Turns the bytes of every number round, for elements of a machine of the other byte order.
     pub fn turn(self, bytes: &mut [u8]) {
         // Of a complex number each part by itself.
-        match if matches!(self, C64 | C128) { self.size() / 2 } else { self.size() } {
-            2 => bytes.chunks_exact_mut(2).for_each(<[u8]>::reverse),
-            4 => bytes.chunks_exact_mut(4).for_each(<[u8]>::reverse),
-            8 => bytes.chunks_exact_mut(8).for_each(<[u8]>::reverse),
-            _ => {}
+        let part = if self.kind() == Complex { self.size() / 2 } else { self.size() };
+        if part > 1 {
+            bytes.chunks_exact_mut(part).for_each(<[u8]>::reverse);
         }
     }
 
     /// The NumPy type string (`<f8`).
     pub fn numpy(self) -> &'static str {
-        self.row().3
+        self.row().numpy
     }
 
-    /// A real number as an element of that dtype holds it: infinite when it is beyond the largest one.
+    /// The letter of NumPy's for the kind (`f`).
+    pub fn numpy_kind(self) -> u8 {
+        self.row().numpy.as_bytes()[1]
+    }
+
+    /// A real number as an element of that dtype, or a part of one, holds it: infinite when it is beyond the largest one.
     pub fn rounded(self, v: f64) -> f64 {
-        match self {
-            F16 => f16::from_f64(v).to_f64(),
-            F32 => f64::from(v as f32),
-            _ => v,
-        }
+        let Some(real) = self.real() else { return v };
+        let mut room = [0; 16];
+        let bytes = &mut room[..real.size];
+        (real.encode)(v, bytes);
+        (real.decode)(bytes)
+    }
+
+    /// The number with the shortest text that stands for the same element, or part of one, as `v`, which is one.
+    pub fn shortest(self, v: f64) -> f64 {
+        self.real().filter(|_| v.is_finite()).map_or(v, |real| (real.shortest)(v))
+    }
+
+    /// How real numbers lie in elements, or in parts of them.
+    pub(crate) fn real(self) -> Option<RealFormat> {
+        self.row().real
     }
 
     /// Bits of an element's mantissa: up to two to that power it holds every integer. None of what is no real number.
     pub fn mantissa(self) -> Option<u32> {
-        match self {
-            F16 => Some(f16::MANTISSA_DIGITS),
-            F32 => Some(f32::MANTISSA_DIGITS),
-            F64 => Some(f64::MANTISSA_DIGITS),
-            _ => None,
-        }
+        self.real().filter(|_| self.kind() == Float).map(|real| real.mantissa)
     }
 
-    /// Whether elements are numbers (integers, floats, complex).
-    pub fn is_number(self) -> bool {
-        !matches!(self, Bool | Str | Bytes)
+    /// The largest real number. None of what is no real number.
+    pub fn largest(self) -> Option<f64> {
+        self.real().filter(|_| self.kind() == Float).map(|real| (real.largest)())
+    }
+
+    /// Whether elements are integers.
+    pub fn is_integer(self) -> bool {
+        matches!(self.kind(), Signed | Unsigned)
+    }
+
+    /// Whether an element is a byte of a text or of bytes, which the last extent counts.
+    pub fn is_text(self) -> bool {
+        matches!(self.kind(), Text | Bytes)
+    }
+
+    /// The integers that an element holds; a truth value is 0 or 1. None of what holds others.
+    pub fn range(self) -> Option<RangeInclusive<i128>> {
+        let spare = 128 - 8 * self.size() as u32;
+        match self.kind() {
+            Signed => Some(i128::MIN >> spare..=i128::MAX >> spare),
+            Unsigned => Some(0..=i128::MAX >> spare.saturating_sub(1)),
+            Bool => Some(0..=1),
+            _ => None,
+        }
     }
 }
 
@@ -147,6 +307,7 @@ impl std::fmt::Display for DType {
 
 #[cfg(test)]
 mod tests {
+    use super::DType::{Bool, Bytes, C64, C128, F64, I8, Str, U8, U16};
     use super::*;
 
     #[test]
@@ -174,6 +335,56 @@ mod tests {
         }
         assert!(DType::from_code(0).is_err());
         assert!(DType::from_code(200).is_err());
+    }
+
+    #[test]
+    fn what_numpy_is_told_is_the_kind_and_size_of_every_dtype_or_of_its_bits() {
+        for d in DType::all() {
+            let (order, size) = (&d.numpy()[..1], d.numpy()[2..].parse());
+            assert_eq!(size, Ok(d.size()), "{d}");
+            assert_eq!(order, if d.size() == 1 { "|" } else { "<" }, "{d}");
+            let own = match d.kind() {
+                Signed => b'i',
+                Unsigned => b'u',
+                Float => b'f',
+                Complex => b'c',
+                ElementKind::Bool => b'b',
+                Text => b'S',
+                ElementKind::Bytes => b'V',
+            };
+            let found = DType::of_numpy(d.numpy_kind(), d.size());
+            match d.numpy_kind() {
+                letter if letter == own => assert_eq!(found, Some(d).filter(|d| !d.is_text()), "{d}"),
+                letter => assert_eq!((letter, found.unwrap().kind()), (b'u', Unsigned), "{d}"),
+            }
+        }
+    }
+
+    #[test]
+    fn an_integer_dtype_holds_what_its_bits_can_say() {
+        let range = |d: DType| d.range().map(RangeInclusive::into_inner);
+        assert_eq!(range(I8), Some((-128, 127)));
+        assert_eq!(range(U16), Some((0, 65535)));
+        assert_eq!(range(DType::I64), Some((i64::MIN.into(), i64::MAX.into())));
+        assert_eq!(range(DType::U64), Some((0, u64::MAX.into())));
+        assert_eq!(range(Bool), Some((0, 1)));
+        for d in DType::all() {
+            assert_eq!(d.range().is_some(), d.is_integer() || d == Bool, "{d}");
+            assert_eq!(d.largest().is_some(), d.kind() == Float, "{d}");
+        }
+    }
+
+    #[test]
+    fn a_real_number_has_the_shortest_text_that_its_dtype_is_read_from() {
+        for (d, v) in [(DType::F16, 0.1), (DType::F32, 0.1), (F64, 0.1), (C64, 3.4e38), (DType::F16, 6e-8)] {
+            assert_eq!(d.shortest(d.rounded(v)), v, "{d}");
+        }
+        for d in DType::all().filter(|d| d.kind() == Float) {
+            for v in [0.0, -2.5, 1.0 / 3.0, d.largest().unwrap(), f64::INFINITY] {
+                assert_eq!(d.rounded(d.shortest(d.rounded(v))), d.rounded(v), "{d}");
+            }
+            assert!(d.shortest(f64::NAN).is_nan());
+        }
     }
 
     #[test]

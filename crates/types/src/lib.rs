@@ -40,7 +40,7 @@ pub use array::{ArrayMeta, Order, Selection, Shape, Slice};
 pub use attributes::{attributes, number_of_attribute, real_attribute};
 pub use check::Given;
 pub use counts::counted;
-pub use dtype::DType;
+pub use dtype::{DType, ElementKind};
 pub use element::Element;
 pub use error::{CODES, Code, CodeInfo, Error, Result};
 pub use name::Name;

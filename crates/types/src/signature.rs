@@ -97,8 +97,7 @@ impl Param {
     }
 
     fn is_integer_scalar(&self) -> bool {
-        use DType::*;
-        self.extents.is_none() && matches!(self.dtype, I8 | I16 | I32 | I64 | U8 | U16 | U32 | U64)
+        self.extents.is_none() && self.dtype.is_integer()
     }
 }
 
@@ -291,7 +290,7 @@ fn check_params(params: &[Param]) -> Result<()> {
         if params[..i].iter().any(|p| p.name == param.name) {
             return Err(Error::bad(format!("two parameters are called {:?}; rename one", param.name)));
         }
-        if param.extents.is_some() && matches!(param.dtype, DType::Str | DType::Bytes) {
+        if param.extents.is_some() && param.dtype.is_text() {
             return Err(Error::bad(format!(
                 "parameter {}: arrays of {} are not known; use u8[n] or one {0}",
                 param.name, param.dtype

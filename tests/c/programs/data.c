@@ -6,24 +6,26 @@
 
 static void every_type(fb_run *run)
 {
-    static const fb_dtype types[] = { FB_I8,  FB_I16, FB_I32, FB_I64, FB_U8,   FB_U16, FB_U32,
-                                      FB_U64, FB_F16, FB_F32, FB_F64, FB_C64,  FB_C128, FB_BOOL };
-    static const size_t sizes[] = { 1, 2, 4, 8, 1, 2, 4, 8, 2, 4, 8, 8, 16, 1 };
     unsigned char sent[16 * 6], got[16 * 6];
     const int64_t shape[2] = { 2, 3 };
-    for (size_t i = 0; i < sizeof types / sizeof *types; ++i) {
+    int64_t size, known = 0;
+    for (int code = 1; (size = fb_dtype_size((fb_dtype)code)) > 0; ++code) {
+        const fb_dtype type = (fb_dtype)code;
+        if (type == FB_STR || type == FB_BYTES) continue; /* texts, below */
         char name[32];
-        snprintf(name, sizeof name, "types/%d", (int)types[i]);
-        for (size_t b = 0; b < sizeof sent; ++b) sent[b] = (unsigned char)(types[i] == FB_BOOL ? b % 2 : b + i);
+        snprintf(name, sizeof name, "types/%d", code);
+        for (int b = 0; b < (int)sizeof sent; ++b) sent[b] = (unsigned char)(type == FB_BOOL ? b % 2 : b + code);
         memset(got, 0xee, sizeof got);
-        OK(fb_put(run, name, 0, FB_DENSE(sent, types[i], shape[0], shape[1])));
-        OK(fb_get(run, name, 0, FB_DENSE(got, types[i], shape[0], shape[1])));
-        CHECK(memcmp(sent, got, 6 * sizes[i]) == 0);
-        CHECK(6 * sizes[i] == sizeof got || got[6 * sizes[i]] == 0xee);
+        OK(fb_put(run, name, 0, FB_DENSE(sent, type, shape[0], shape[1])));
+        OK(fb_get(run, name, 0, FB_DENSE(got, type, shape[0], shape[1])));
+        CHECK(memcmp(sent, got, 6 * (size_t)size) == 0);
+        CHECK(6 * (size_t)size == sizeof got || got[6 * size] == 0xee);
+        ++known;
     }
+    CHECK(known >= 14 && fb_dtype_size(FB_C128) == 16 && fb_dtype_size(FB_F16) == 2);
     int64_t deleted = 0;
     OK(fb_delete(run, "types/*", FB_ALL_SETS, &deleted));
-    CHECK(deleted == 14);
+    CHECK(deleted == known);
 }
 
 static void arrays_and_parts(fb_run *run)

@@ -219,6 +219,10 @@ contains
     half = 0
     call fb_get(run, 'half', half, dtype=FB_F16)
     call expect(info%dtype == FB_F16 .and. all(half == [15360_int16, -16384_int16]), 'half precision')
+    call fb_get_alloc(run, 'half', new, stat=stat, errmsg=said)
+    call refused(stat, FB_BAD_ARGUMENT, 'f16')
+    call fb_put(run, 'none', bits, dtype=FB_F16, stat=stat, errmsg=said)
+    call expect(stat == FB_BAD_ARGUMENT, 'bits of another size')
   end subroutine without_a_sign
 
   subroutine attributes()

@@ -11,10 +11,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ._dtypes import is_kept, listed
 from ._forebay import BadArgument
-
-_NATIVE = frozenset("biufc")  # kinds of NumPy dtypes that are kept as they are
-_SIZES = {"b": (1,), "i": (1, 2, 4, 8), "u": (1, 2, 4, 8), "f": (2, 4, 8), "c": (8, 16)}
 
 
 def dense(value: Any) -> tuple[Any, str | None]:
@@ -28,8 +26,8 @@ def dense(value: Any) -> tuple[Any, str | None]:
         raise BadArgument(f"a masked value stands in the {type(value).__name__}; give what is to stand there")
     with_unit(value)
     array = _array(value)
-    kind, size = array.dtype.kind, array.dtype.itemsize
-    if kind in _NATIVE and size in _SIZES[kind]:
+    kind = array.dtype.kind
+    if is_kept(array.dtype):
         native = array.dtype.newbyteorder("=")
         return np.array(array, dtype=native, order=_order(array), copy=True), None
     if kind == "U":
@@ -190,7 +188,7 @@ def _bytes_of(array: NDArray[Any]) -> NDArray[np.uint8]:
 
 
 def _refusal(value: Any, array: NDArray[Any]) -> str:
-    known = "int8..int64, uint8..uint64, float16, float32, float64, complex64, complex128, bool, str or bytes"
+    known = f"{listed()}, str or bytes"
     if array.dtype.kind == "O":
         what = f"a value of type {type(value).__name__} does not make an array of numbers"
         return f"{what} (NumPy sees objects); pass an array of {known}"

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from . import _forebay
+from ._dtypes import dtype_name
 from ._forebay import Future
 from ._references import Reference
-from ._snapshots import dtype_name
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike

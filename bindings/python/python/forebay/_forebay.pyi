@@ -13,6 +13,7 @@ _Checkpoints: TypeAlias = list[Marked]
 _Rows: TypeAlias = tuple[list[str], list[tuple[Any, ...]]]
 
 __version__: str
+DTYPES: list[tuple[str, str]]
 
 class Error(Exception):
     code: ClassVar[str]

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import _forebay
+from ._dtypes import dtype_of_name
 from ._index import Selection, plan
-from ._snapshots import dtype_of_name
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

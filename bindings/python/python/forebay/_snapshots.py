@@ -15,18 +15,11 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from . import _forebay
 from ._arrays import measured
 from ._attrs import from_json
+from ._dtypes import dtype_name, dtype_of_name
 from ._index import Selection, plan
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-_NAMES = {
-    "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64",
-    "uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64",
-    "float16": "f16", "float32": "f32", "float64": "f64", "complex64": "c64", "complex128": "c128", "bool": "bool",
-}  # fmt: skip
-_DTYPES = {short: np.dtype(long) for long, short in _NAMES.items()}
-_DTYPES |= {"str": np.dtype(np.uint8), "bytes": np.dtype(np.uint8)}
 
 
 @dataclass(frozen=True)
@@ -54,7 +47,7 @@ class DataSet:
 def described(row: _forebay.Described) -> DataSet:
     """A data set of the native half as users see it."""
     name, number, dtype, shape, units, attrs, version, nbytes = row
-    return DataSet(name, number, _DTYPES[dtype], tuple(shape), units, from_json(attrs), version, nbytes)
+    return DataSet(name, number, dtype_of_name(dtype), tuple(shape), units, from_json(attrs), version, nbytes)
 
 
 def step_number(step: object, what: str = "number of a snapshot") -> int:
@@ -68,24 +61,6 @@ def step_number(step: object, what: str = "number of a snapshot") -> int:
     if not -(2**63) <= number < 2**63:
         raise _forebay.BadArgument(f"{number} is no {what}; give an integer from -2^63 to 2^63 - 1")
     return number
-
-
-def dtype_of_name(name: str) -> np.dtype[Any]:
-    """The dtype of NumPy's of a short name."""
-    return _DTYPES[name]
-
-
-def dtype_name(dtype: DTypeLike) -> str:
-    """Short name (``f64``) of a dtype of NumPy's, or of a short name itself."""
-    if isinstance(dtype, str) and dtype in _DTYPES:
-        return dtype
-    try:
-        found = np.dtype(dtype)
-    except TypeError:
-        raise _forebay.BadArgument(f"{dtype!r} is not a dtype; use one of {', '.join(_NAMES)}") from None
-    if found.name not in _NAMES or not found.isnative:
-        raise _forebay.BadArgument(f"the dtype {found} is not kept; use one of {', '.join(_NAMES)}")
-    return _NAMES[found.name]
 
 
 def _extents(name: str, value: int | Sequence[int] | None) -> list[int] | None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from . import _forebay
 from ._arrays import plain
 from ._attrs import Attributes
-from ._snapshots import dtype_name, dtype_of_name
+from ._dtypes import dtype_name, dtype_of_name, is_of_numpy
 
 if TYPE_CHECKING:
     import pandas
@@ -64,11 +64,12 @@ class Rows(Sequence[dict[str, Any]]):
         """The rows as an Arrow table; needs pyarrow."""
         import pyarrow as pa
 
-        kinds = {"str": pa.string(), "bytes": pa.binary(), "bool": pa.bool_()}
+        texts = {"str": pa.string(), "bytes": pa.binary()}
         columns = {}
         for at, name in enumerate(self.columns):
-            dtype = self._dtypes.get(name)
-            kind = (kinds.get(dtype) or pa.from_numpy_dtype(dtype_of_name(dtype))) if dtype else None
+            dtype = self._dtypes.get(name, "")
+            known = dtype and is_of_numpy(dtype)
+            kind = pa.from_numpy_dtype(dtype_of_name(dtype)) if known else texts.get(dtype)
             columns[name] = pa.array([row[at] for row in self._rows], kind)
         return pa.table(columns)
 
@@ -99,7 +100,7 @@ def _column(values: list[Any], dtype: str | None) -> NDArray[Any]:
         made = np.empty(len(values), object)
         made[:] = values
         return made
-    return np.array(values, None if dtype in (None, "str") else dtype_of_name(dtype))
+    return np.array(values, dtype_of_name(dtype) if dtype and is_of_numpy(dtype) else None)
 
 
 class Table:

@@ -10,8 +10,9 @@ use std::ffi::{c_int, c_void};
 
 use forebay::{ArrayMeta, DType, Order};
 use numpy::npyffi::{self, NPY_ARRAY_F_CONTIGUOUS, NPY_ARRAY_WRITEABLE, PY_ARRAY_API};
-use numpy::{Complex32, Complex64, PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
+use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 
 /// The bytes of an array that is dense in the order given; none when it is not dense.
 pub fn bytes<'a>(array: &'a Bound<'_, PyUntypedArray>, order: Order) -> Option<&'a [u8]> {
@@ -105,7 +106,7 @@ pub fn array_over<'py>(
     if meta.order == Order::F {
         flags |= NPY_ARRAY_F_CONTIGUOUS;
     }
-    let descr = descr_of(py, meta.dtype);
+    let descr = descr_of(py, meta.dtype)?;
     // SAFETY: `PyArray_NewFromDescr` takes over the reference to the dtype that
     // `into_dtype_ptr` gives up; extents are as many as it is told; the caller promises the
     // memory, and `PyArray_SetBaseObject` takes over the reference to its owner, so the memory
@@ -135,21 +136,13 @@ pub fn array_over<'py>(
 
 /// NumPy's dtype of ours. Text and bytes are arrays of `uint8` here; the other half of the
 /// package makes strings of them.
-pub fn descr_of(py: Python<'_>, dtype: DType) -> Bound<'_, PyArrayDescr> {
-    match dtype {
-        DType::I8 => numpy::dtype::<i8>(py),
-        DType::I16 => numpy::dtype::<i16>(py),
-        DType::I32 => numpy::dtype::<i32>(py),
-        DType::I64 => numpy::dtype::<i64>(py),
-        DType::U8 | DType::Str | DType::Bytes => numpy::dtype::<u8>(py),
-        DType::U16 => numpy::dtype::<u16>(py),
-        DType::U32 => numpy::dtype::<u32>(py),
-        DType::U64 => numpy::dtype::<u64>(py),
-        DType::F16 => numpy::dtype::<half::f16>(py),
-        DType::F32 => numpy::dtype::<f32>(py),
-        DType::F64 => numpy::dtype::<f64>(py),
-        DType::C64 => numpy::dtype::<Complex32>(py),
-        DType::C128 => numpy::dtype::<Complex64>(py),
-        DType::Bool => numpy::dtype::<bool>(py),
-    }
+fn descr_of(py: Python<'_>, dtype: DType) -> PyResult<Bound<'_, PyArrayDescr>> {
+    // Made once of the type strings: arrays of every call come here.
+    static KNOWN: PyOnceLock<Vec<Py<PyArrayDescr>>> = PyOnceLock::new();
+    let known = KNOWN.get_or_try_init(py, || {
+        let seen_as = |d: DType| if d.is_text() { DType::U8 } else { d };
+        let made = DType::all().map(|d| PyArrayDescr::new(py, seen_as(d).numpy()).map(Bound::unbind));
+        made.collect::<PyResult<_>>()
+    })?;
+    Ok(known[dtype as usize - 1].bind(py).clone())
 }

@@ -41,8 +41,7 @@ pub fn encode(array: &Array) -> Result<Vec<u8>> {
         DType::Bytes => (format!("|V{}", array.bytes.len()), &[], &array.bytes),
         other => (other.numpy().to_owned(), extents, &array.bytes),
     };
-    let is_text = matches!(meta.dtype, DType::Str | DType::Bytes);
-    let fortran = if meta.order == Order::F && !is_text { "True" } else { "False" };
+    let fortran = if meta.order == Order::F && !meta.dtype.is_text() { "True" } else { "False" };
     let shape = Shape::new(extents)?;
     let mut dict = format!("{{'descr': '{descr}', 'fortran_order': {fortran}, 'shape': {shape}, }}");
     let pad = 64 - (10 + dict.len() + 1) % 64;
@@ -178,11 +177,7 @@ impl Element {
         let (dtype, size) = match kind {
             'U' => (Some(DType::Str), size.checked_mul(4)),
             'S' | 'V' => (Some(DType::Bytes), Some(size)),
-            _ => {
-                let name = format!("{kind}{size}");
-                let known = |d: &DType| !matches!(d, DType::Str | DType::Bytes) && d.numpy()[1..] == name;
-                (DType::all().find(known), Some(size))
-            }
+            _ => (u8::try_from(kind).ok().and_then(|kind| DType::of_numpy(kind, size)), Some(size)),
         };
         match (dtype, size, kind) {
             (Some(dtype), Some(size), _) => Ok(Element { big, kind, size, dtype }),
@@ -272,6 +267,17 @@ mod tests {
             assert_eq!(decode(&file).unwrap(), a);
         }
         assert_eq!((encode(&array(&[3], Order::C)).unwrap().len() - 24) % 64, 0);
+    }
+
+    #[test]
+    fn an_array_of_every_dtype_is_written_and_read_as_what_numpy_has_for_it() {
+        for dtype in DType::all() {
+            let meta = ArrayMeta { dtype, ..array(&[2, 3], Order::C).meta };
+            let a = Array { meta, bytes: vec![1; meta.bytes().unwrap() as usize] };
+            let back = decode(&encode(&a).unwrap()).unwrap();
+            assert_eq!((back.meta.shape, &back.bytes), (a.meta.shape, &a.bytes), "{dtype}");
+            assert_eq!(back.meta.dtype.numpy(), dtype.numpy());
+        }
     }
 
     /// A file as `numpy.save` writes it.

@@ -1,6 +1,6 @@
 //! Arrays, cells and attributes as text and as JSON.
 
-use forebay::{Array, Cell, DType, DataSet, Order, Rows};
+use forebay::{Array, Cell, DType, DataSet, Number, Order, Rows};
 use serde_json::{Value, json};
 
 /// Arrays beyond this many elements are shown by their edges only.
@@ -17,48 +17,20 @@ pub fn describe(d: &DataSet) -> Value {
     })
 }
 
-/// One element as JSON; what JSON cannot write (NaN, infinities) becomes text.
+/// One element as JSON; what JSON cannot write (NaN, infinities, integers beyond 64 bits) becomes text.
 pub fn element(dtype: DType, b: &[u8]) -> Value {
-    macro_rules! number {
-        ($t:ty) => {
-            <$t>::from_le_bytes(b.try_into().unwrap_or_default())
-        };
+    // As short as reads back as the same number.
+    let real = |v: f64| if v.is_finite() { json!(dtype.shortest(v)) } else { json!(v.to_string()) };
+    match dtype.number(b) {
+        Number::Bool(v) => json!(v),
+        Number::Int(v) => match (i64::try_from(v), u64::try_from(v)) {
+            (Ok(v), _) => json!(v),
+            (_, Ok(v)) => json!(v),
+            _ => json!(v.to_string()),
+        },
+        Number::Real(v) => real(v),
+        Number::Complex(re, im) => json!([real(re), real(im)]),
     }
-    let real = |v: f64| if v.is_finite() { json!(v) } else { json!(v.to_string()) };
-    let pair = |n: usize| (&b[..n], &b[n..]);
-    match dtype {
-        DType::I8 => json!(number!(i8)),
-        DType::I16 => json!(number!(i16)),
-        DType::I32 => json!(number!(i32)),
-        DType::I64 => json!(number!(i64)),
-        DType::U8 | DType::Str | DType::Bytes => json!(number!(u8)),
-        DType::U16 => json!(number!(u16)),
-        DType::U32 => json!(number!(u32)),
-        DType::U64 => json!(number!(u64)),
-        DType::F16 => {
-            let v = number!(half::f16);
-            let is_it = |text: &f64| half::f16::from_f64(*text) == v;
-            real((0..5).find_map(|digits| shortest(v.to_f64(), digits).filter(is_it)).unwrap_or(v.into()))
-        }
-        DType::F32 => {
-            let v = number!(f32);
-            // The shortest text that reads back as the same f32.
-            if v.is_finite() {
-                v.to_string().parse::<f64>().map_or(Value::Null, real)
-            } else {
-                real(v.into())
-            }
-        }
-        DType::F64 => real(number!(f64)),
-        DType::C64 => json!([element(DType::F32, pair(4).0), element(DType::F32, pair(4).1)]),
-        DType::C128 => json!([element(DType::F64, pair(8).0), element(DType::F64, pair(8).1)]),
-        DType::Bool => json!(b[0] != 0),
-    }
-}
-
-/// The number that a text of so many digits behind the point stands for.
-fn shortest(v: f64, digits: usize) -> Option<f64> {
-    format!("{v:.digits$e}").parse().ok()
 }
 
 fn element_text(dtype: DType, b: &[u8]) -> String {
@@ -242,6 +214,20 @@ mod tests {
     fn a_large_array_shows_its_edges() {
         let many: Vec<f64> = (0..2000).map(f64::from).collect();
         assert_eq!(text(&array(&[2000], Order::C, &many)), "[0.0, 1.0, 2.0, ..., 1997.0, 1998.0, 1999.0]");
+    }
+
+    #[test]
+    fn an_element_of_every_dtype_is_shown_and_in_the_shortest_way() {
+        for dtype in DType::all() {
+            let one = dtype.element(Number::Int(1)).or(dtype.element(Number::Bool(true)));
+            let bytes = one.map_or_else(|| vec![1; dtype.size()], |one| one.bytes().to_vec());
+            let shown = element_text(dtype, &bytes);
+            assert!(["1", "1.0", "1+0j", "true"].contains(&shown.as_str()), "{dtype}: {shown}");
+        }
+        let tenth = |dtype: DType| element(dtype, dtype.element(Number::Real(0.1)).unwrap().bytes());
+        assert_eq!([DType::F16, DType::F32, DType::F64].map(tenth), [json!(0.1), json!(0.1), json!(0.1)]);
+        assert_eq!(tenth(DType::C64), json!([0.1, 0.0]));
+        assert_eq!(element(DType::F32, &f32::NEG_INFINITY.to_le_bytes()), json!("-inf"));
     }
 
     #[test]

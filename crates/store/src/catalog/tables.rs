@@ -6,7 +6,7 @@
 //! that order and comparison hold, and read by the dtype of its column:
 //!
 //! ```text
-//!  NaN, in f32 and f64    NULL
+//!  NaN, in floats         NULL
 //!  u64 of 2^63 and more   BLOB of 8 bytes, big-endian: SQLite sorts a BLOB behind every number
 //! ```
 
@@ -15,7 +15,7 @@ use super::{quoted, sql_error};
 use forebay_types::codec::Reader;
 use forebay_types::control::{Column, TableInfo};
 use forebay_types::record::Cell;
-use forebay_types::{Code, DType, Error, Name, Result, limits};
+use forebay_types::{Code, DType, ElementKind, Error, Name, Result, limits};
 use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Row, params_from_iter};
 
@@ -52,13 +52,13 @@ fn check_name(name: &str) -> Result<()> {
 }
 
 fn sql_type(column: &Column) -> Result<&'static str> {
-    use DType::*;
-    Ok(match DType::parse(&column.dtype)? {
-        I8 | I16 | I32 | I64 | U8 | U16 | U32 | U64 | Bool => "INTEGER",
-        F16 | F32 | F64 => "REAL",
-        Str => "TEXT",
+    use ElementKind::*;
+    Ok(match DType::parse(&column.dtype)?.kind() {
+        Signed | Unsigned | Bool => "INTEGER",
+        Float => "REAL",
+        Text => "TEXT",
         Bytes => "BLOB",
-        C64 | C128 => {
+        Complex => {
             return Err(Error::bad(format!(
                 "column {:?} is {}: complex numbers take two columns in a table",
                 column.name, column.dtype
@@ -306,29 +306,18 @@ fn fit(cell: Cell, dtype: DType) -> Result<Value> {
 
 /// The same, or the cell again.
 fn stored(cell: Cell, dtype: DType) -> std::result::Result<Value, Cell> {
-    use DType::*;
-    let range = |v: i64| match dtype {
-        I8 => i8::try_from(v).is_ok(),
-        I16 => i16::try_from(v).is_ok(),
-        I32 => i32::try_from(v).is_ok(),
-        I64 => true,
-        U8 => u8::try_from(v).is_ok(),
-        U16 => u16::try_from(v).is_ok(),
-        U32 => u32::try_from(v).is_ok(),
-        U64 => v >= 0,
-        Bool => v == 0 || v == 1,
-        F16 | F32 | F64 | C64 | C128 | Str | Bytes => false,
-    };
-    Ok(match (cell, dtype) {
+    use ElementKind::*;
+    let holds = |v: i128| dtype.range().is_some_and(|range| range.contains(&v));
+    Ok(match (cell, dtype.kind()) {
         (Cell::Null, _) => Value::Null,
-        (Cell::Int(v), F16 | F32 | F64) => Value::Real(dtype.rounded(v as f64)),
-        (Cell::Int(v), _) if range(v) => Value::Integer(v),
-        (Cell::Unsigned(v), F16 | F32 | F64) => Value::Real(dtype.rounded(v as f64)),
-        (Cell::Unsigned(v), U64) => unsigned(v),
-        (Cell::Real(v), F16 | F32 | F64) if !v.is_finite() || dtype.rounded(v).is_finite() => {
+        (Cell::Int(v), Float) => Value::Real(dtype.rounded(v as f64)),
+        (Cell::Int(v), _) if holds(v.into()) => Value::Integer(v),
+        (Cell::Unsigned(v), Float) => Value::Real(dtype.rounded(v as f64)),
+        (Cell::Unsigned(v), _) if holds(v.into()) => unsigned(v),
+        (Cell::Real(v), Float) if !v.is_finite() || dtype.rounded(v).is_finite() => {
             Value::Real(dtype.rounded(v))
         }
-        (Cell::Text(v), Str) => Value::Text(v),
+        (Cell::Text(v), Text) => Value::Text(v),
         (Cell::Blob(v), Bytes) => Value::Blob(v),
         (other, _) => return Err(other),
     })
@@ -352,22 +341,24 @@ fn words_of(cell: &Cell) -> String {
 
 /// What a column takes.
 fn wanted(dtype: DType) -> String {
-    let from_to = |least: i64, most: u64| format!("an integer from {least} to {most}");
-    match dtype {
-        DType::I8 => from_to(i8::MIN.into(), i8::MAX as u64),
-        DType::I16 => from_to(i16::MIN.into(), i16::MAX as u64),
-        DType::I32 => from_to(i32::MIN.into(), i32::MAX as u64),
-        DType::I64 => from_to(i64::MIN, i64::MAX as u64),
-        DType::U8 => from_to(0, u8::MAX.into()),
-        DType::U16 => from_to(0, u16::MAX.into()),
-        DType::U32 => from_to(0, u32::MAX.into()),
-        DType::U64 => from_to(0, u64::MAX),
-        DType::F16 => "a number up to 65504, or declare it as f32 or f64".into(),
-        DType::F32 => format!("a number up to {:e}, or declare it as f64", f32::MAX),
-        DType::F64 | DType::C64 | DType::C128 => "a number".into(),
-        DType::Bool => "true or false".into(),
-        DType::Str => "a text".into(),
-        DType::Bytes => "bytes".into(),
+    use ElementKind::*;
+    match (dtype.kind(), dtype.range(), dtype.largest()) {
+        (Bool, ..) => "true or false".into(),
+        (Text, ..) => "a text".into(),
+        (Bytes, ..) => "bytes".into(),
+        (_, Some(range), _) => format!("an integer from {} to {}", range.start(), range.end()),
+        (.., Some(largest)) => {
+            let wider = DType::all().filter(|d| d.largest().is_some_and(|v| v > largest));
+            match wider.map(DType::name).collect::<Vec<_>>().join(" or ") {
+                none if none.is_empty() => "a number".into(),
+                wider => {
+                    // With the digits that an f32 has: fewer stand for the same f16, and may lie beyond it.
+                    let shown = format!("{:?}", DType::F32.shortest(largest));
+                    format!("a number up to {}, or declare it as {wider}", shown.trim_end_matches(".0"))
+                }
+            }
+        }
+        _ => "a number".into(),
     }
 }
 
@@ -379,7 +370,7 @@ fn unsigned(v: u64) -> Value {
 /// What SQLite gave, as a cell of a column of that dtype; without one, as what it is.
 pub(super) fn cell(value: ValueRef, dtype: Option<DType>) -> Cell {
     match (value, dtype) {
-        (ValueRef::Null, Some(DType::F16 | DType::F32 | DType::F64)) => Cell::Real(f64::NAN),
+        (ValueRef::Null, Some(dtype)) if dtype.kind() == ElementKind::Float => Cell::Real(f64::NAN),
         (ValueRef::Real(v), Some(dtype)) => Cell::Real(dtype.rounded(v)),
         (ValueRef::Blob(b), Some(DType::U64)) if b.len() == 8 => {
             Cell::unsigned(b.iter().fold(0, |v, byte| v << 8 | u64::from(*byte)))
@@ -592,6 +583,32 @@ mod tests {
         ] {
             fits(&cell, dtype).unwrap();
         }
+    }
+
+    #[test]
+    fn a_column_of_every_dtype_takes_what_its_elements_hold_and_says_what_it_takes() {
+        for dtype in DType::all() {
+            let made = sql_type(&column("x", dtype.name()));
+            assert_eq!(made.is_ok(), dtype.kind() != ElementKind::Complex, "{dtype}");
+            assert!(!wanted(dtype).is_empty());
+            let taken = |v: i128| match i64::try_from(v) {
+                Ok(v) => fits(&Cell::Int(v), dtype).is_ok(),
+                Err(_) => u64::try_from(v).is_ok_and(|v| fits(&Cell::Unsigned(v), dtype).is_ok()),
+            };
+            if let Some((least, most)) = dtype.range().map(|range| range.into_inner()) {
+                assert!(taken(least) && taken(most), "{dtype}");
+                assert!(!taken(least - 1) && !taken(most + 1), "{dtype}");
+            }
+            if let Some(largest) = dtype.largest() {
+                assert!(fits(&Cell::Real(largest), dtype).is_ok() && taken(1), "{dtype}");
+                assert!(cell(ValueRef::Null, Some(dtype)) != Cell::Null, "{dtype}");
+            }
+        }
+        let says = |name: &str| wanted(DType::parse(name).unwrap());
+        assert_eq!(says("u64"), "an integer from 0 to 18446744073709551615");
+        assert_eq!(says("f16"), "a number up to 65504, or declare it as f32 or f64");
+        assert_eq!(says("f32"), "a number up to 3.4028235e38, or declare it as f64");
+        assert_eq!((says("f64"), says("bool")), ("a number".into(), "true or false".into()));
     }
 
     #[test]

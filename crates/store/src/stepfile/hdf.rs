@@ -31,39 +31,44 @@ fn errno(said: &str) -> Option<i32> {
 
 /// The HDF5 type of an element, and the extents in the order of the file.
 fn layout_of(meta: &ArrayMeta) -> (TypeDescriptor, Vec<usize>) {
-    use TypeDescriptor as T;
     let mut dims: Vec<usize> = meta.shape.extents().iter().map(|e| *e as usize).collect();
     if meta.order == Order::F {
         dims.reverse();
     }
-    let complex = |size: FloatSize, bytes: usize| {
-        let field = |name: &str, index: usize| CompoundField {
-            name: name.to_owned(),
-            ty: T::Float(size),
-            offset: index * bytes,
-            index,
-        };
-        T::Compound(CompoundType { fields: vec![field("r", 0), field("i", 1)], size: 2 * bytes })
-    };
     let descriptor = match meta.dtype {
-        DType::I8 => T::Integer(IntSize::U1),
-        DType::I16 => T::Integer(IntSize::U2),
-        DType::I32 => T::Integer(IntSize::U4),
-        DType::I64 => T::Integer(IntSize::U8),
-        DType::U8 | DType::Bytes => T::Unsigned(IntSize::U1),
-        DType::U16 => T::Unsigned(IntSize::U2),
-        DType::U32 => T::Unsigned(IntSize::U4),
-        DType::U64 => T::Unsigned(IntSize::U8),
-        DType::F16 => T::Float(FloatSize::U2),
-        DType::F32 => T::Float(FloatSize::U4),
-        DType::F64 => T::Float(FloatSize::U8),
-        DType::C64 => complex(FloatSize::U4, 4),
-        DType::C128 => complex(FloatSize::U8, 8),
-        DType::Bool => T::Boolean,
         // The last extent counts bytes; it becomes the length of a string.
-        DType::Str => T::FixedUnicode(dims.pop().unwrap_or(1).max(1)),
+        DType::Str => TypeDescriptor::FixedUnicode(dims.pop().unwrap_or(1).max(1)),
+        dtype => element_of(dtype),
     };
     (descriptor, dims)
+}
+
+/// The HDF5 type that stands for what NumPy calls the same.
+fn element_of(dtype: DType) -> TypeDescriptor {
+    use TypeDescriptor as T;
+    let (integer, float) = (IntSize::from_int, FloatSize::from_int);
+    let known = match (dtype.numpy_kind(), dtype.size()) {
+        (b'i', size) => integer(size).map(T::Integer),
+        (b'u', size) => integer(size).map(T::Unsigned),
+        (b'f', size) => float(size).map(T::Float),
+        (b'c', size) => float(size / 2).map(|part| complex(T::Float(part), size / 2)),
+        (b'b', _) => Some(T::Boolean),
+        _ => None,
+    };
+    // What HDF5 has nothing for is kept as its bytes.
+    let byte = T::Unsigned(IntSize::U1);
+    known.unwrap_or_else(|| if dtype.size() == 1 { byte } else { T::FixedArray(byte.into(), dtype.size()) })
+}
+
+/// As h5py writes it.
+fn complex(part: TypeDescriptor, bytes: usize) -> TypeDescriptor {
+    let field = |name: &str, index: usize| CompoundField {
+        name: name.to_owned(),
+        ty: part.clone(),
+        offset: index * bytes,
+        index,
+    };
+    TypeDescriptor::Compound(CompoundType { fields: vec![field("r", 0), field("i", 1)], size: 2 * bytes })
 }
 
 /// A new file, open in HDF5 while its data sets are laid out.
@@ -266,4 +271,23 @@ pub fn open_manifest(path: &Path) -> Result<Manifest> {
     let mut bytes = vec![0; len as usize];
     file.read_exact_at(&mut bytes, at).map_err(|e| broken(e.to_string()))?;
     Manifest::from_json(&bytes).map_err(|e| broken(e.text().to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_types::Shape;
+
+    #[test]
+    fn every_dtype_has_a_type_of_hdf5_of_its_size() {
+        for dtype in DType::all() {
+            let (descriptor, dims) = layout_of(&ArrayMeta::new(dtype, Shape::new(&[2, 3]).unwrap()));
+            let elements: usize = dims.iter().product();
+            assert_eq!(descriptor.size() * elements, 6 * dtype.size(), "{dtype}");
+            let is_bytes = matches!(descriptor, TypeDescriptor::Unsigned(IntSize::U1));
+            assert_eq!(is_bytes, matches!(dtype, DType::U8 | DType::Bytes), "{dtype}: {descriptor:?}");
+        }
+        let known = |dtype| layout_of(&ArrayMeta::new(dtype, Shape::new(&[3]).unwrap())).0.to_string();
+        assert_eq!((known(DType::F16), known(DType::I64)), ("float16".to_owned(), "int64".to_owned()));
+    }
 }
