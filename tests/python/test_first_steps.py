@@ -185,7 +185,7 @@ def test_shared_memory_that_cannot_be_written_is_found_by_the_doctor_and_named_w
     assert bad.startswith("BAD")
 
 
-def test_a_list_of_a_run_with_nothing_in_it_says_so(place: Place, run_dir: Path) -> None:
+def test_a_list_of_a_run_with_nothing_in_it_says_so(place: Place, run_dir: Path, no_agent: None) -> None:
     with fb.open(run_dir):
         said = place.command("ls", run_dir)
         assert "there are no data sets" in said and f"process {os.getpid()}" in said
