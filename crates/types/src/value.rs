@@ -159,11 +159,6 @@ impl From<bool> for Scalar {
 }
 
 impl Scalar {
-    /// A complex number of single precision.
-    pub fn c64(re: f32, im: f32) -> Scalar {
-        [re, im].into()
-    }
-
     /// A complex number of double precision.
     pub fn c128(re: f64, im: f64) -> Scalar {
         [re, im].into()
@@ -215,7 +210,7 @@ mod tests {
         assert_eq!(Scalar::from(65504).convert(DType::F16).unwrap().to_string(), "65504.0");
         assert_eq!(Scalar::from(f64::INFINITY).convert(DType::F32).unwrap(), Scalar::from(f32::INFINITY));
         assert_eq!(Scalar::from(2i32).convert(DType::C128).unwrap(), Scalar::c128(2.0, 0.0));
-        assert_eq!(Scalar::c64(1.0, -2.0).to_string(), "1.0-2.0j");
+        assert_eq!(Scalar::from([1.0f32, -2.0]).to_string(), "1.0-2.0j");
     }
 
     proptest! {
