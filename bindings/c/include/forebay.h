@@ -324,8 +324,9 @@ fb_status fb_run_open(const char *place, const char *mode, const fb_open_opts *o
    tried again: then the handle stays good (fb_rank answers). */
 fb_status fb_run_close(fb_run *run);
 
-/* The same for a program that did not come to its end: the run is not marked as finished, so that
-   fb_restart goes on with it. */
+/* Drains and closes the run of a program that did not come to its end, and frees it with its snapshots,
+   tables and diagrams. The run is not marked as finished, so that fb_restart goes on with it. NULL is
+   nothing. */
 fb_status fb_run_close_unfinished(fb_run *run);
 
 /* This rank and the number of ranks; either may be NULL. */
@@ -403,7 +404,8 @@ fb_status fb_put(fb_run *run,
                  int64_t set,
                  const fb_array *array);
 
-/* The same with a unit or attributes; `opts` may be NULL. */
+/* Stores or replaces a data set, with a unit or attributes; `opts` may be NULL. The data are copied
+   when it returns; they are durable after fb_flush. */
 fb_status fb_put_with(fb_run *run,
                       const char *name,
                       int64_t set,
@@ -524,7 +526,8 @@ fb_status fb_snapshot_put(fb_snapshot *snapshot,
                           const int64_t *offset,
                           const int64_t *global);
 
-/* The same with a unit; `opts` may be NULL. */
+/* Copies an array into the snapshot, with a unit; `opts` may be NULL. `offset` and `global` say where
+   it lies in the whole array, as for fb_snapshot_put. */
 fb_status fb_snapshot_put_with(fb_snapshot *snapshot,
                                const char *name,
                                const fb_array *array,
@@ -602,17 +605,19 @@ fb_status fb_snapshot_at(fb_run *run, int64_t step, fb_snapshot **snapshot);
 fb_status fb_snapshot_last(fb_run *run, fb_snapshot **snapshot);
 
 /* Goes back to the last complete step: parameters take their values of that step, later rows of
-   histories are removed; go on with fb_steps_from(run, snapshot). `snapshot` gets NULL
-   when there is none, which fb_steps_from takes, too: it begins at 0. Snapshots that `forebay repair` marked as damaged are passed over
-   (fb_snapshot_passed), and their numbers are free. Free it with fb_snapshot_free. */
-fb_status fb_restart(fb_run *run,
-                     fb_snapshot **snapshot);
+   histories are removed; go on with fb_steps_from(run, snapshot). `snapshot` gets NULL when there is
+   none, which fb_steps_from takes, too: it begins at 0. Snapshots that `forebay repair` marked as
+   damaged are passed over (fb_snapshot_passed), and their numbers are free. Free the snapshot with
+   fb_snapshot_free. */
+fb_status fb_restart(fb_run *run, fb_snapshot **snapshot);
 
-/* The same, but FB_CORRUPT when a damaged snapshot would have to be passed over. */
+/* Goes back to the last complete step, as fb_restart does, and fails with FB_CORRUPT when a damaged
+   snapshot would have to be passed over. Free the snapshot with fb_snapshot_free. */
 fb_status fb_restart_strict(fb_run *run, fb_snapshot **snapshot);
 
-/* The same to the step of a checkpoint: later snapshots are listed no more, their files stay in the
-   run's directory. FB_NOT_FOUND names the checkpoints there are. */
+/* Goes back to the step of the checkpoint `tag`: parameters take their values of that step, later rows
+   of histories are removed. Later snapshots are listed no more, their files stay in the run's
+   directory. FB_NOT_FOUND names the checkpoints there are. Free the snapshot with fb_snapshot_free. */
 fb_status fb_restart_from(fb_run *run, const char *tag, fb_snapshot **snapshot);
 
 /* Gives a complete snapshot up: it is listed no more, its file goes, and its number is free. `dropped`
@@ -981,18 +986,24 @@ typedef struct {
     const char *help;
 } fb_parameter_opts;
 
-/* Declares a steerable parameter: the variable `value` holds its first value and gets each new one, in
-   fb_step (and fb_restart) only, so that it changes at a step boundary and at the same step on all
-   ranks. The variable must live until the run is closed. `opts` may be NULL. */
+/* Declares a steerable parameter that is a real number: the variable `value` holds its first value and
+   gets each new one, in fb_step (and fb_restart) only, so that it changes at a step boundary and at the
+   same step on all ranks. The variable must live until the run is closed. `opts` may be NULL. */
 fb_status fb_parameter_f64(fb_run *run, const char *name, double *value, const fb_parameter_opts *opts);
 
-/* The same for an integer. */
+/* Declares a steerable parameter that is an integer: the variable `value` holds its first value and
+   gets each new one, in fb_step (and fb_restart) only. It must live until the run is closed. `opts` may
+   be NULL. */
 fb_status fb_parameter_i64(fb_run *run, const char *name, int64_t *value, const fb_parameter_opts *opts);
 
-/* The same for a truth value, 0 or 1. */
+/* Declares a steerable parameter that is a truth value, 0 or 1: the variable `value` holds its first
+   value and gets each new one, in fb_step (and fb_restart) only. It must live until the run is closed.
+   `opts` may be NULL. */
 fb_status fb_parameter_bool(fb_run *run, const char *name, int *value, const fb_parameter_opts *opts);
 
-/* The same for a text: `value` has room for `capacity` bytes, the zero at its end included. */
+/* Declares a steerable parameter that is a text: the variable `value` holds its first value and gets
+   each new one, in fb_step (and fb_restart) only. It has room for `capacity` bytes, the zero at its end
+   included, and must live until the run is closed. `opts` may be NULL. */
 fb_status fb_parameter_str(fb_run *run,
                            const char *name,
                            char *value,
@@ -1023,7 +1034,8 @@ fb_status fb_disconnect(fb_client *client);
    service failed; the text is its own), FB_SERVER_LOST (and no other server could take over). */
 fb_status fb_call(fb_client *client, const char *service, const fb_arg *args, int nargs);
 
-/* The same with a limit of `timeout` seconds, after which the call is cancelled and FB_TIMEOUT returned. */
+/* Calls a service by name and waits for its results, at most `timeout` seconds: then the call is
+   cancelled and FB_TIMEOUT returned. `args` and the other errors are those of fb_call. */
 fb_status fb_call_within(fb_client *client,
                          const char *service,
                          const fb_arg *args,
@@ -1038,13 +1050,16 @@ fb_status fb_call_async(fb_client *client,
                         int nargs,
                         fb_future **future);
 
-/* The same with a choice of how arguments are handed over.
+/* Calls a service and returns at once, with a choice of how arguments are handed over. Free the future
+   with fb_future_free.
 
-   `transfer`: FB_TRANSFER_NOWAIT as above. FB_TRANSFER_WAIT: arrays and texts that go only are the caller's
-   again when this returns, and a call whose server is lost after that fails with FB_SERVER_LOST.
-   FB_TRANSFER_COPY: they are the caller's again, too, for they were copied: the call is issued again if its
-   server is lost, and over the network it leaves while the caller does something else; FB_FULL when there is
-   no room for copies. What comes back is the call's until fb_wait in any case. */
+   `transfer`: FB_TRANSFER_NOWAIT: arrays, texts and variables of `args` are the call's until fb_wait or
+   fb_future_free, as with fb_call_async. FB_TRANSFER_WAIT: arrays and texts that go only are the
+   caller's again when this returns, and a call whose server is lost after that fails with
+   FB_SERVER_LOST. FB_TRANSFER_COPY: they are the caller's again, too, for they were copied: the call is
+   issued again if its server is lost, and over the network it leaves while the caller does something
+   else; FB_FULL when there is no room for copies. What comes back is the call's until fb_wait in any
+   case. */
 fb_status fb_call_async_as(fb_client *client,
                            const char *service,
                            const fb_arg *args,
@@ -1261,13 +1276,13 @@ fb_status fb_request_str(fb_request *request, int index, const char **text);
 /* A parameter of bytes, good until the function returns or sets it. */
 fb_status fb_request_bytes(fb_request *request, int index, const void **bytes, int64_t *count);
 
-/* Gives a scalar result its value, converted to the dtype of the signature. */
+/* Gives a scalar result a real number as its value, converted to the dtype of the signature. */
 fb_status fb_request_set_f64(fb_request *request, int index, double value);
 
-/* The same with an integer. */
+/* Gives a scalar result an integer as its value, converted to the dtype of the signature. */
 fb_status fb_request_set_i64(fb_request *request, int index, int64_t value);
 
-/* The same with a scalar of any dtype. */
+/* Gives a scalar result a scalar of any dtype as its value, converted to the dtype of the signature. */
 fb_status fb_request_set_scalar(fb_request *request, int index, fb_dtype dtype, const void *value);
 
 /* Gives a text result its value. */

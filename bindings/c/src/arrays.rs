@@ -75,7 +75,7 @@ impl Given {
         }
     }
 
-    /// Its elements, to be read.
+    /// The array's elements, to be read.
     pub fn view<'a>(&self) -> Result<View<'a>> {
         match &self.apart {
             None => View::new(self.meta, given::bytes(&self.meta, self.data, "data")?),
@@ -119,7 +119,7 @@ fn order_of(shape: &Shape, strides: &[i64]) -> Order {
 }
 
 impl Around {
-    /// Of elements `strides` bytes apart.
+    /// The memory of elements that lie `strides` bytes apart.
     pub fn of(meta: &ArrayMeta, strides: &[i64]) -> Result<Around> {
         let item = meta.dtype.size();
         let (mut low, mut high) = (0i128, 0i128);
@@ -140,7 +140,8 @@ impl Around {
         given::slice(self.lowest(data.cast_mut())?.cast_const(), self.bytes, "data")
     }
 
-    /// The same, to be written.
+    /// The memory, to be written; `data` is the element whose indices are all 0. `BadArgument` when
+    /// elements share memory.
     pub fn write<'a>(&self, data: *mut c_void) -> Result<&'a mut [u8]> {
         if !self.strided.is_disjoint() {
             return Err(Error::bad(format!(

@@ -61,7 +61,8 @@ pub extern "C" fn fb_call(
     status(|| call(client, service, args, nargs, -1.0))
 }
 
-/// The same with a limit of `timeout` seconds, after which the call is cancelled and FB_TIMEOUT returned.
+/// Calls a service by name and waits for its results, at most `timeout` seconds: then the call is
+/// cancelled and FB_TIMEOUT returned. `args` and the other errors are those of fb_call.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_call_within(
     client: *mut fb_client,
@@ -123,13 +124,16 @@ pub extern "C" fn fb_call_async(
     status(|| call_async(client, service, args, nargs, Transfer::Nowait, future))
 }
 
-/// The same with a choice of how arguments are handed over.
+/// Calls a service and returns at once, with a choice of how arguments are handed over. Free the future
+/// with fb_future_free.
 ///
-/// `transfer`: FB_TRANSFER_NOWAIT as above. FB_TRANSFER_WAIT: arrays and texts that go only are the caller's
-/// again when this returns, and a call whose server is lost after that fails with FB_SERVER_LOST.
-/// FB_TRANSFER_COPY: they are the caller's again, too, for they were copied: the call is issued again if its
-/// server is lost, and over the network it leaves while the caller does something else; FB_FULL when there is
-/// no room for copies. What comes back is the call's until fb_wait in any case.
+/// `transfer`: FB_TRANSFER_NOWAIT: arrays, texts and variables of `args` are the call's until fb_wait or
+/// fb_future_free, as with fb_call_async. FB_TRANSFER_WAIT: arrays and texts that go only are the
+/// caller's again when this returns, and a call whose server is lost after that fails with
+/// FB_SERVER_LOST. FB_TRANSFER_COPY: they are the caller's again, too, for they were copied: the call is
+/// issued again if its server is lost, and over the network it leaves while the caller does something
+/// else; FB_FULL when there is no room for copies. What comes back is the call's until fb_wait in any
+/// case.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_call_async_as(
     client: *mut fb_client,

@@ -113,7 +113,8 @@ pub extern "C" fn fb_put(
     fb_put_with(run, name, set, array, ptr::null())
 }
 
-/// The same with a unit or attributes; `opts` may be NULL.
+/// Stores or replaces a data set, with a unit or attributes; `opts` may be NULL. The data are copied
+/// when it returns; they are durable after fb_flush.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_put_with(
     run: *mut fb_run,

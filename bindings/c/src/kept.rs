@@ -61,9 +61,10 @@ pub extern "C" fn fb_snapshot_last(run: *mut fb_run, snapshot: *mut *mut fb_snap
 }
 
 /// Goes back to the last complete step: parameters take their values of that step, later rows of
-/// histories are removed; go on with fb_steps_from(run, snapshot). `snapshot` gets NULL
-/// when there is none, which fb_steps_from takes, too: it begins at 0. Snapshots that `forebay repair` marked as damaged are passed over
-/// (fb_snapshot_passed), and their numbers are free. Free it with fb_snapshot_free.
+/// histories are removed; go on with fb_steps_from(run, snapshot). `snapshot` gets NULL when there is
+/// none, which fb_steps_from takes, too: it begins at 0. Snapshots that `forebay repair` marked as
+/// damaged are passed over (fb_snapshot_passed), and their numbers are free. Free the snapshot with
+/// fb_snapshot_free.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_restart(run: *mut fb_run, snapshot: *mut *mut fb_snapshot) -> fb_status {
     status(|| {
@@ -74,7 +75,8 @@ pub extern "C" fn fb_restart(run: *mut fb_run, snapshot: *mut *mut fb_snapshot) 
     })
 }
 
-/// The same, but FB_CORRUPT when a damaged snapshot would have to be passed over.
+/// Goes back to the last complete step, as fb_restart does, and fails with FB_CORRUPT when a damaged
+/// snapshot would have to be passed over. Free the snapshot with fb_snapshot_free.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_restart_strict(run: *mut fb_run, snapshot: *mut *mut fb_snapshot) -> fb_status {
     status(|| {
@@ -85,8 +87,9 @@ pub extern "C" fn fb_restart_strict(run: *mut fb_run, snapshot: *mut *mut fb_sna
     })
 }
 
-/// The same to the step of a checkpoint: later snapshots are listed no more, their files stay in the
-/// run's directory. FB_NOT_FOUND names the checkpoints there are.
+/// Goes back to the step of the checkpoint `tag`: parameters take their values of that step, later rows
+/// of histories are removed. Later snapshots are listed no more, their files stay in the run's
+/// directory. FB_NOT_FOUND names the checkpoints there are. Free the snapshot with fb_snapshot_free.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_restart_from(
     run: *mut fb_run,

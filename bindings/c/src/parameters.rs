@@ -114,9 +114,9 @@ impl RunObject {
     }
 }
 
-/// Declares a steerable parameter: the variable `value` holds its first value and gets each new one, in
-/// fb_step (and fb_restart) only, so that it changes at a step boundary and at the same step on all
-/// ranks. The variable must live until the run is closed. `opts` may be NULL.
+/// Declares a steerable parameter that is a real number: the variable `value` holds its first value and
+/// gets each new one, in fb_step (and fb_restart) only, so that it changes at a step boundary and at the
+/// same step on all ranks. The variable must live until the run is closed. `opts` may be NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_parameter_f64(
     run: *mut fb_run,
@@ -136,7 +136,9 @@ pub extern "C" fn fb_parameter_f64(
     })
 }
 
-/// The same for an integer.
+/// Declares a steerable parameter that is an integer: the variable `value` holds its first value and
+/// gets each new one, in fb_step (and fb_restart) only. It must live until the run is closed. `opts` may
+/// be NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_parameter_i64(
     run: *mut fb_run,
@@ -151,7 +153,9 @@ pub extern "C" fn fb_parameter_i64(
     })
 }
 
-/// The same for a truth value, 0 or 1.
+/// Declares a steerable parameter that is a truth value, 0 or 1: the variable `value` holds its first
+/// value and gets each new one, in fb_step (and fb_restart) only. It must live until the run is closed.
+/// `opts` may be NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_parameter_bool(
     run: *mut fb_run,
@@ -166,7 +170,9 @@ pub extern "C" fn fb_parameter_bool(
     })
 }
 
-/// The same for a text: `value` has room for `capacity` bytes, the zero at its end included.
+/// Declares a steerable parameter that is a text: the variable `value` holds its first value and gets
+/// each new one, in fb_step (and fb_restart) only. It has room for `capacity` bytes, the zero at its end
+/// included, and must live until the run is closed. `opts` may be NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_parameter_str(
     run: *mut fb_run,

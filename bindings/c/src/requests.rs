@@ -235,19 +235,19 @@ pub extern "C" fn fb_request_bytes(
     })
 }
 
-/// Gives a scalar result its value, converted to the dtype of the signature.
+/// Gives a scalar result a real number as its value, converted to the dtype of the signature.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_request_set_f64(request: *mut fb_request, index: c_int, value: f64) -> fb_status {
     status(|| with(request, |r| r.result(index)?.set(value)))
 }
 
-/// The same with an integer.
+/// Gives a scalar result an integer as its value, converted to the dtype of the signature.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_request_set_i64(request: *mut fb_request, index: c_int, value: i64) -> fb_status {
     status(|| with(request, |r| r.result(index)?.set(value)))
 }
 
-/// The same with a scalar of any dtype.
+/// Gives a scalar result a scalar of any dtype as its value, converted to the dtype of the signature.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_request_set_scalar(
     request: *mut fb_request,

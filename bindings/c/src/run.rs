@@ -126,8 +126,9 @@ pub extern "C" fn fb_run_close(run: *mut fb_run) -> fb_status {
     close(run, Run::close)
 }
 
-/// The same for a program that did not come to its end: the run is not marked as finished, so that
-/// fb_restart goes on with it.
+/// Drains and closes the run of a program that did not come to its end, and frees it with its snapshots,
+/// tables and diagrams. The run is not marked as finished, so that fb_restart goes on with it. NULL is
+/// nothing.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_run_close_unfinished(run: *mut fb_run) -> fb_status {
     close(run, |run| run.close_as(false))

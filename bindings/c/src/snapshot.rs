@@ -146,7 +146,8 @@ pub extern "C" fn fb_snapshot_put(
     fb_snapshot_put_with(snapshot, name, array, offset, global, ptr::null())
 }
 
-/// The same with a unit; `opts` may be NULL.
+/// Copies an array into the snapshot, with a unit; `opts` may be NULL. `offset` and `global` say where
+/// it lies in the whole array, as for fb_snapshot_put.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_snapshot_put_with(
     snapshot: *mut fb_snapshot,

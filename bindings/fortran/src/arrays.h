@@ -26,7 +26,7 @@ struct elements {
     int64_t stride[FB_MAX_RANK]; /* bytes between neighbours */
 };
 
-/* The same elements as the library takes them: where they lie, or a copy of those that it keeps otherwise. */
+/* Elements as the library takes them: where they lie, or a copy of those that it keeps otherwise. */
 struct passed {
     fb_array array;
     int64_t shape[FB_MAX_RANK];
@@ -57,7 +57,8 @@ fb_status pass_out(const struct elements *elements, fb_dtype dtype, struct passe
 void pass_back(const struct elements *elements, const struct passed *passed);
 void pass_free(struct passed *passed);
 
-/* The same as an array of other extents with as many elements, the first index running fastest. */
+/* Makes of elements that were passed an array of other extents with as many elements, the first index running
+   fastest. */
 fb_status reshape(const struct elements *elements, int ndim, const int64_t *shape, int in, struct passed *passed);
 
 /* A dense array whose first index runs fastest, in `passed`. */

@@ -78,7 +78,7 @@ contains
     call settle(status, stat, errmsg)
   end subroutine fb_restart
 
-  !> The same to the step of a checkpoint.
+  !> Goes back to the step of the checkpoint `tag`; later snapshots are listed no more.
   subroutine fb_restart_from(run, tag, snapshot, stat, errmsg)
     type(fb_run), intent(in) :: run
     character(len=*), intent(in) :: tag

@@ -25,7 +25,7 @@ module forebay_texts
 
 contains
 
-  !> Reads a text into a variable that gets its length.
+  !> Reads a text of a run into a variable that gets its length.
   subroutine get_alloc(run, name, words, set, stat, errmsg)
     type(fb_run), intent(in) :: run
     character(len=*), intent(in) :: name
@@ -46,7 +46,7 @@ contains
     call settle(status, stat, errmsg)
   end subroutine get_alloc
 
-  !> The same from a complete snapshot.
+  !> Reads a text of a complete snapshot into a variable that gets its length.
   subroutine snapshot_get_alloc(snapshot, name, words, stat, errmsg)
     type(fb_snapshot), intent(in) :: snapshot
     character(len=*), intent(in) :: name

@@ -120,8 +120,8 @@ impl<'py> Source<'py> {
         Given::copy(value).map(Source::Given)
     }
 
-    /// The same for what others may read without us: in C order, whatever its own is, so that h5py and h5dump see the
-    /// shape and the indices that the program has.
+    /// Looks at an argument that others may read without us: it is given in C order, whatever its own is, so that
+    /// h5py and h5dump see the shape and the indices that the program has.
     pub fn in_c_order(value: &Bound<'py, PyAny>) -> PyResult<Source<'py>> {
         Ok(match Source::new(value)? {
             Source::Given(Given::Dense { array, meta }) if meta.order == Order::F => {

@@ -97,7 +97,8 @@ pub fn warn(py: Python<'_>, text: &str, above: i32) -> PyResult<()> {
     PyErr::warn(py, &py.get_type::<PyRuntimeWarning>(), &text, above)
 }
 
-/// The same where nobody can take an exception, and where another one may be on its way.
+/// Gives a warning where nobody can take an exception, and where another one may be on its way: that one stays, and
+/// one that the warning raises is printed.
 pub fn warn_aside(py: Python<'_>, text: &str) {
     let on_its_way = PyErr::take(py);
     if let Err(raised) = warn(py, text, 1) {
@@ -129,7 +130,7 @@ pub fn told(py: Python<'_>, error: &PyErr) -> String {
     if text.is_empty() { name } else { format!("{name}: {text}") }
 }
 
-/// The same with the traceback below, for callers in other processes.
+/// What a Python exception says, for callers in other processes: its class and text, and the traceback below.
 pub fn told_with_traceback(py: Python<'_>, error: &PyErr) -> String {
     let trace = error.traceback(py).and_then(|t| t.format().ok());
     match trace {

@@ -8,7 +8,7 @@ use serde_json::{Map, Number, Value};
 
 use crate::errors;
 
-/// A number, truth value or text.
+/// Makes a Python object of a number, truth value or text.
 pub fn scalar_to_python(py: Python<'_>, value: &Value) -> PyResult<Py<PyAny>> {
     match value {
         Value::Bool(v) => v.into_py_any(py),
@@ -23,8 +23,8 @@ pub fn scalar_to_python(py: Python<'_>, value: &Value) -> PyResult<Py<PyAny>> {
     }
 }
 
-/// The same, from Python: `bool`, `int`, `float`, `str` (the other half has made plain objects of
-/// NumPy's scalars).
+/// Makes a number, truth value or text of a Python object: `bool`, `int`, `float`, `str` (the other half has made
+/// plain objects of NumPy's scalars).
 pub fn scalar_from_python(value: &Bound<'_, PyAny>) -> PyResult<Value> {
     let py = value.py();
     if value.is_none() {

@@ -110,7 +110,7 @@ impl Server {
         released(py, || self.host.stop())
     }
 
-    /// The same at the end of the program; a handler of a signal may end the wait.
+    /// Ends what the server began and lets go, at the end of the program; a handler of a signal may end the wait.
     fn stop_at_end(&self, py: Python<'_>) -> PyResult<()> {
         let host = self.host.clone();
         released_from(py, move || host.stop())

@@ -31,8 +31,8 @@ pub fn released<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T> + Send
     outcome.map_err(|e| errors::raise(py, &e))
 }
 
-/// The same at the head of a loop, which may call functions of the program: the exception that ends it is that of
-/// the function; others are told to whoever pressed the button, and printed here.
+/// Runs the head of a loop with the lock released; it may call functions of the program. The exception that ends the
+/// head is that of the function; others are told to whoever pressed the button, and printed here.
 pub fn at_head<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
     let mut text = None;
     let outcome = released(py, || work().inspect_err(|e| text = Some(e.text().to_owned())));
@@ -55,8 +55,8 @@ pub fn keep_of_head(text: String, raised: PyErr) {
     OF_HEAD.with_borrow_mut(|known| known.push((text, raised)));
 }
 
-/// The same for work that cannot ask for signals itself while it waits: another thread does it, and is left
-/// to its end when a handler raises.
+/// Runs work with the lock released that cannot ask for signals itself while it waits: another thread does it, and is
+/// left to its end when a handler raises.
 pub fn released_from<T: Send + 'static>(
     py: Python<'_>,
     work: impl FnOnce() -> Result<T> + Send + 'static,

@@ -197,7 +197,8 @@ pub fn owner_of(run: &Path) -> Result<PathBuf> {
     }
 }
 
-/// The same as it is now; within, the error when the last owner has ended.
+/// The socket of the owner that a run has now, without waiting for a successor. The inner error says that the last
+/// owner has ended.
 fn owner_now(run: &Path) -> Result<Result<PathBuf>> {
     let nobody = |why: &str| {
         Error::new(

@@ -22,11 +22,11 @@ use std::time::{Duration, Instant};
 
 /// A thread that has had nothing to do for so long ends.
 const IDLE: Duration = Duration::from_secs(5);
-/// So many threads are had at once: what is asked is mostly answered in microseconds.
+/// Most threads that are started at once: what is asked is mostly answered in microseconds.
 const AT_ONCE: usize = 8;
-/// Beyond those another one comes when somebody has waited for so long.
+/// Beyond [`AT_ONCE`] threads another one is started when somebody has waited for so long.
 const WAITED: Duration = Duration::from_millis(10);
-/// Of so many connections is heard at a time.
+/// Most connections of which one wait tells.
 const EVENTS: usize = 256;
 /// The number of what is no connection.
 const OTHER: u64 = 0;
@@ -55,11 +55,12 @@ pub struct Peers<P> {
 struct State<P> {
     /// Those of which nothing has come, by number; and when those must have said something that have not yet.
     resting: HashMap<u64, (P, Option<Instant>)>,
-    /// The same times, the first one first; of connections that are at rest no more, too.
+    /// When connections at rest must have said something, the first time first; it has times of others, too, which
+    /// are not at rest any more.
     due: VecDeque<(Instant, u64)>,
     ready: VecDeque<(Instant, u64, P)>,
     threads: usize,
-    /// Of them, those that have nothing to do.
+    /// Threads that have nothing to do.
     idle: usize,
     closed: bool,
 }

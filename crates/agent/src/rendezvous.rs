@@ -87,13 +87,13 @@ impl Address {
         )
     }
 
-    /// Writes it, mode 0600.
+    /// Writes the file, mode 0600, without the secret that other hosts need.
     pub fn write(&self, path: &Path) -> Result<()> {
         self.publish(path, None)
     }
 
-    /// The same, with what opens its door to other hosts. Such a file lies in the user's home and
-    /// never beside a run, which may be copied and shared.
+    /// Writes the file, mode 0600, and into it where the agent listens for other hosts and the secret that they need.
+    /// Such a file lies in the user's home and never beside a run, which may be copied and shared.
     pub fn publish(&self, path: &Path, network: Option<&Network>) -> Result<()> {
         #[derive(Serialize)]
         struct File<'a> {

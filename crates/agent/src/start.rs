@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 /// How long a new agent may take to answer, and how long to wait for somebody else's start.
 const STARTING: Duration = Duration::from_secs(20);
-/// Between two looks.
+/// Time between two looks while an agent starts.
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// The lock through which agents come and go.
@@ -127,7 +127,7 @@ pub fn running() -> Result<Option<PathBuf>> {
     Ok(None)
 }
 
-/// The same, and also the socket of one that lives and does not answer.
+/// The socket of the agent that lives, if one does, also of one that does not answer.
 pub(crate) fn running_or_silent() -> Result<Option<PathBuf>> {
     running().or_else(|e| {
         // One of another version answers, and is none that can be asked.

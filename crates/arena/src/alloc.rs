@@ -41,7 +41,8 @@ impl Allocator {
         self.reap_but(|_| false)
     }
 
-    /// The same, but for blocks of these numbers, which this side holds: they come back when it holds them no more.
+    /// Takes back what the other side released, except blocks whose numbers `holds` names: this side holds them, and
+    /// they come back when it holds them no more. Returns how many blocks.
     #[inline]
     pub fn reap_but(&mut self, holds: impl Fn(u32) -> bool) -> usize {
         self.books.reap(&self.segment.table(), holds)

@@ -48,7 +48,7 @@ impl Map {
         Ok(Map { start, len, file: Some(file) })
     }
 
-    /// The same without the descriptor, for whoever neither takes pages nor hands it on.
+    /// Closes the descriptor and keeps the memory mapped, for whoever neither takes pages nor hands it on.
     pub fn without_file(mut self) -> Map {
         self.file = None;
         self

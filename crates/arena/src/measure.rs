@@ -15,7 +15,7 @@ pub struct Machine {
     pub spin_ping_pong: f64,
     /// Two threads that both sleep on a futex until the other one wakes them.
     pub futex_round_trip: f64,
-    /// The same, each round trip after 10 ms in which both slept.
+    /// Two threads that both sleep on a futex, each round trip after 10 ms in which both slept.
     pub futex_after_silence: f64,
 }
 

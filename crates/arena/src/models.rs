@@ -22,7 +22,7 @@ mod judge {
     pub use loom::{model, thread};
 }
 
-/// The same of the standard library.
+/// What the models are made of without the model checker: the standard library.
 #[cfg(not(loom))]
 mod judge {
     pub use std::sync::{Arc, Condvar, Mutex};

@@ -159,8 +159,9 @@ impl Segment {
         }
     }
 
-    /// The same; when the shared-memory directory is too small, in `fallback` (a directory of
-    /// the run, on disk: slower, and the system writes its pages out now and then).
+    /// Makes a segment in the shared-memory directory, or in `fallback` when there is no room: a directory of the
+    /// run, on disk, which is slower, and whose pages the system writes out now and then. Fails with `Full` when
+    /// neither has room, and with `Conflict` when the name is taken.
     pub fn create_or_in(spec: &SegmentSpec, fallback: &Path) -> Result<Segment> {
         match Segment::create(spec) {
             Err(e) if e.code() == Code::Full => {
@@ -273,7 +274,9 @@ impl Segment {
         Segment::adopt(fd, None, true)
     }
 
-    /// The same for whoever has many of them, and needs his descriptors for other things: this one is closed.
+    /// Uses a segment without a name whose descriptor came over a socket, and closes the descriptor: for processes
+    /// that have many segments and need their descriptors for other things. One that its maker could cut short is
+    /// refused.
     pub fn from_fd_alone(fd: OwnedFd) -> Result<Segment> {
         is_sealed_or_refused(fd.as_fd())?;
         let (map, layout) = Segment::map_checked(fd)?;

@@ -135,12 +135,12 @@ impl<M: TableMemory> Table<M> {
         Ok((offset, len))
     }
 
-    /// The same for that use of the entry only.
+    /// Releases a block for the other side, if its entry still is of that generation. A second call changes nothing.
     pub fn release_generation(&self, index: u32, generation: u32) -> Result<()> {
         self.release_if(index, |word| generation_of(word) == generation)
     }
 
-    /// The other side is done with a block. Once or twice is the same.
+    /// Releases a block for the other side, of whatever generation. A second call changes nothing.
     pub fn release(&self, index: u32) -> Result<()> {
         self.release_if(index, |_| true)
     }

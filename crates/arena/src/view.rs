@@ -158,7 +158,7 @@ impl<'a, T: Plain> View<'a, T> {
         unsafe { T::store(self.at(index, 1), value) }
     }
 
-    /// All of them, one after the other.
+    /// All numbers, one after the other.
     #[inline]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = T> + 'a {
         let all = *self;
@@ -240,7 +240,11 @@ impl<'a> View<'a, u8> {
         self.gather_of(part, from, begin);
     }
 
-    /// The same out of other shared memory.
+    /// Fills this memory with elements of other shared memory that lie apart there, from byte `begin` of the dense
+    /// side on.
+    ///
+    /// # Panics
+    /// When `from` has less room than was said, or this leaves the dense side.
     pub fn gather_of(&self, part: &Strided, from: View<'_, u8>, begin: usize) {
         assert!(self.len <= part.bytes() && begin <= part.bytes() - self.len, "a part of the dense side");
         part.each_row(begin..begin + self.len, |at, stride, count, run, dense| {

@@ -17,11 +17,11 @@ use forebay_types::{Code, Error, Result};
 
 use crate::OpenOptions;
 
-/// An agent that leaves just now is asked again, or another one started, for so long.
+/// How long an agent that leaves just now is asked again, or another one is started.
 const RETRY: Duration = Duration::from_secs(5);
-/// Between two attempts here.
+/// Time between two attempts to open a run on this host.
 const PAUSE: Duration = Duration::from_millis(10);
-/// The same towards another host.
+/// Time between two attempts to open a run on another host.
 const CALL_PAUSE: Duration = Duration::from_millis(200);
 
 /// The owner's code on threads of this process.

@@ -54,7 +54,7 @@ fn nobody(e: Error, at: &Address) -> Error {
     }
 }
 
-/// The number of the run over there; `None` when there is none of that name.
+/// Asks the other host for the identity of a run; `None` when there is no run of that name.
 fn run_id(remote: &RemoteRun) -> Result<Option<String>> {
     match RemoteReader::open(remote.clone()).and_then(|reader| reader.ask(&Question::RunId)) {
         Ok(run_id) => Ok(Some(run_id)),
@@ -63,7 +63,8 @@ fn run_id(remote: &RemoteRun) -> Result<Option<String>> {
     }
 }
 
-/// The same by its address.
+/// Asks the host in an address, `fb://host:port/name`, for the identity of that run; `None` when there is no run of
+/// that name.
 pub fn run_id_of(text: &str) -> Result<Option<String>> {
     run_id(&there(text)?)
 }
@@ -101,7 +102,9 @@ pub fn send_rest(remote: &RemoteRun) -> Result<()> {
     Ok(())
 }
 
-/// The same for a run by its address: what `forebay recover` does.
+/// Sends to the run at an address, `fb://host:port/name`, what dead programs left of it on this host, and returns of
+/// how many sessions that was: what `forebay recover` does. `NotFound` when there is no such run; what is not taken
+/// there is an error.
 pub fn recover(text: &str, elsewhere: Elsewhere) -> Result<usize> {
     let remote = RemoteRun { elsewhere, ..there(text)? };
     if !forebay_client::remote::any_rest() {

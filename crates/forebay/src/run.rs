@@ -329,13 +329,15 @@ impl Run {
         self.go_back(None, false)
     }
 
-    /// The same, but `Corrupt` when a damaged step would have to be passed over.
+    /// Goes back to the last complete step, as [`Run::restart`] does, and fails with `Corrupt` when a damaged step
+    /// would have to be passed over.
     pub fn restart_strict(&self) -> Result<Option<Restart>> {
         self.go_back(None, true)
     }
 
-    /// The same to the step of a checkpoint. Later snapshots are listed no more; their files stay
-    /// in the run's directory under names that end in `.aside1`.
+    /// Goes back to the step of the checkpoint `tag`: parameters take their values of that step, later rows of
+    /// histories are removed. Later snapshots are listed no more; their files stay in the run's directory under names
+    /// that end in `.aside1`. `NotFound` names the checkpoints there are.
     pub fn restart_from(&self, tag: &str) -> Result<Option<Restart>> {
         self.go_back(Some(tag), false)
     }
@@ -390,7 +392,8 @@ impl Run {
         self.steps_with(n, StepsOptions { start: start.into(), ..Default::default() })
     }
 
-    /// The same with its stride and what may end it before step `n`.
+    /// Begins a loop, as [`Run::steps`] does, with options: where it starts, its stride, and what may end it before
+    /// step `n`.
     pub fn steps_with(&self, n: impl Into<Option<i64>>, options: StepsOptions) -> Result<Steps> {
         self.session()?.steps_with(&options.course(n.into())?)
     }
@@ -449,14 +452,15 @@ impl Run {
         self.session()?.parameter(DeclaredParameter { name, value, min, max, units, help, signed })
     }
 
-    /// What Save does. Called in the thread of the loop head with the step; an error is shown to
-    /// whoever pressed the button, the run goes on.
+    /// Sets what Save does. The callback runs in the thread of the loop head and gets the step; its error is shown to
+    /// whoever pressed the button, and the run goes on.
     pub fn saves(&self, callback: impl FnMut(i64) -> Result<()> + Send + 'static) -> Result<()> {
         self.session()?.saves(Box::new(callback), None)
     }
 
-    /// The same, called also at each head whose number `every` divides, where something ends the loop from
-    /// outside, and where it ends by itself; once for each state. Its error there is that of the loop head.
+    /// Sets what Save does, and calls it also at each head whose number `every` divides, where something ends the
+    /// loop from outside, and where the loop ends by itself; once for each state. An error of the callback at these
+    /// places is an error of the loop head.
     pub fn saves_every(
         &self,
         every: i64,
@@ -529,8 +533,8 @@ impl Run {
         self.inner.close(None)
     }
 
-    /// The same, saying whether the run came to its end: a program that stops for an error is
-    /// not finished.
+    /// Drains and closes, and marks the run as finished only if `finished` is true: a program that stops for an error
+    /// is not finished. Later calls fail with `Closed`.
     pub fn close_as(&self, finished: bool) -> Result<()> {
         self.inner.close(Some(finished))
     }

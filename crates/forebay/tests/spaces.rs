@@ -38,7 +38,7 @@ fn way() -> Option<Vec<&'static str>> {
     ways.into_iter().find(may)
 }
 
-/// The same test in a process of its own; skipped, and said so, where no name space can be made.
+/// Runs a test in a process of its own; it is skipped, and said so, where no pid name space can be made.
 #[track_caller]
 fn in_spaces(test: &str, body: impl FnOnce(&Sandbox)) {
     if std::env::var_os("FB_SANDBOX").is_none() && way().is_none() {

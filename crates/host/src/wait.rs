@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 pub use rustix::event::PollFlags;
 
-/// Its end, in whatever way.
+/// The flags that say that a descriptor has come to its end, in whatever way.
 pub const ENDS: PollFlags =
     PollFlags::RDHUP.union(PollFlags::HUP).union(PollFlags::ERR).union(PollFlags::NVAL);
 
@@ -24,7 +24,8 @@ pub fn any<'a>(
     Ok(fds.iter().map(PollFd::revents).collect())
 }
 
-/// The same of so many, without a list.
+/// What each of `N` descriptors is ready for, once one is or the time is over, without a list; a signal may end it
+/// before. Without a time it waits for ever.
 pub fn among<const N: usize>(
     of: [(BorrowedFd, PollFlags); N],
     most: Option<Duration>,

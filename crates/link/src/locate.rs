@@ -41,20 +41,20 @@ impl Locator {
         Locator { given: path.map(Path::to_owned).or_else(environment::broker), ..Locator::default() }
     }
 
-    /// The same; when no path was given and nobody listens at the usual place, `start` starts an
-    /// agent and says where its socket is.
+    /// Has `start` start an agent when no path was given and nobody listens at the usual place; it says where the
+    /// socket of the agent is.
     pub fn or_start(mut self, start: impl Fn() -> Result<PathBuf> + Send + Sync + 'static) -> Locator {
         self.start = Some(Arc::new(start));
         self
     }
 
-    /// With these keys and not those of the user's Forebay home.
+    /// Takes these keys and not those of the user's Forebay home.
     pub fn with_keys(mut self, keys: Keys) -> Locator {
         self.keys = Some(keys);
         self
     }
 
-    /// Calls go that way.
+    /// Sends calls over that transport.
     pub fn over(mut self, transport: Transport) -> Locator {
         self.transport = transport;
         self

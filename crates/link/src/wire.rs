@@ -73,7 +73,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Of an error.
+    /// The failure that an error is on the wire.
     pub fn of(error: &Error) -> Failure {
         Failure { code: error.code() as u32, text: error.text().to_owned() }
     }
@@ -136,8 +136,8 @@ impl Wire {
         SocketPeer::of(&stream).ok()?.process
     }
 
-    /// The same to one who may be busy: as long as it says nothing, `still` is asked every [`LOOK`] whether to go on, with
-    /// the process that listens as far as it is known; its error ends the waiting.
+    /// Connects to a process that may be busy, and greets it. As long as it says nothing, `still` is asked every
+    /// [`LOOK`] whether to go on, with the process that listens as far as it is known; its error ends the waiting.
     pub fn connect_while(
         path: &Path,
         role: &str,
@@ -169,7 +169,7 @@ impl Wire {
         Ok((a, b))
     }
 
-    /// The connection as a stream of calls; both sides do it after the same answer.
+    /// Makes a stream of calls of the connection; both sides do it after the same answer.
     pub fn into_calls(self) -> Result<Stream> {
         match self.net() {
             Some(_) if self.notes.is_empty() => Ok(self.stream.with(CALLS)),
@@ -178,7 +178,7 @@ impl Wire {
         }
     }
 
-    /// The same as a stream of what a run writes or a reader asks.
+    /// Makes a stream of the connection for what a run writes or a reader asks.
     pub fn into_run(self) -> Stream {
         self.stream.with(RUN)
     }
@@ -295,9 +295,9 @@ impl Wire {
         self.ask_hearing(request, fds, timeout, |_| false)
     }
 
-    /// The same, while the other side may say how it gets on: each note that comes is given to `hears`. One that is
-    /// taken shows that somebody works on the answer, and the time begins anew; others are kept for
-    /// [`Wire::receive`].
+    /// Asks with descriptors and waits for the answer, while each note that comes is given to `hears`. One that it
+    /// takes shows that somebody works on the answer, and the time begins anew; others are kept for
+    /// [`Wire::receive`]. `Timeout` when nothing comes for `timeout`; the answer may bring descriptors too.
     pub fn ask_hearing<T: Serialize + ?Sized>(
         &mut self,
         request: &T,

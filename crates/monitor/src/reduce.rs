@@ -13,13 +13,13 @@ pub struct Points {
 }
 
 impl Points {
-    /// One more.
+    /// Adds a point.
     pub fn push(&mut self, x: f64, y: f64) {
         self.x.push(x);
         self.y.push(y);
     }
 
-    /// How many.
+    /// The number of points.
     pub fn len(&self) -> usize {
         self.x.len()
     }
@@ -72,7 +72,7 @@ impl Axis {
         self.cell(x, self.column)
     }
 
-    /// The same for columns of another width.
+    /// Number of the column of an abscissa, for columns of `width`; what lies beyond an edge has a column of its own.
     pub fn cell(&self, x: f64, width: f64) -> i64 {
         if width > 0.0 { ((self.place(x) - self.from) / width).floor() as i64 } else { 0 }
     }

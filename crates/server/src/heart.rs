@@ -14,7 +14,7 @@ use forebay_link::silence::HEART;
 use crate::peer::lock;
 use crate::shared::Shared;
 
-/// The same while replies wait for room in a ring.
+/// Time between two beats while replies wait for room in a ring.
 const FAST: Duration = Duration::from_millis(1);
 
 /// Beats until the server stops.

@@ -217,7 +217,7 @@ impl Turn {
         turns.index(self.ticket).is_none_or(|index| turns.has_come(index))
     }
 
-    /// The same; if it is not, `waiter` is told when it is.
+    /// Whether the array is this request's already; if it is not, `waiter` is told when it is.
     pub fn has_come_or_tells(&self, waiter: &Arc<dyn Waiter>) -> bool {
         let mut turns = lock(&self.held.turns);
         let Some(index) = turns.index(self.ticket) else { return true };

@@ -80,7 +80,7 @@ impl Burst {
         Burst { shared: Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() }) }
     }
 
-    /// For a question about what is committed now.
+    /// Takes the connection for a question about what is committed now.
     pub fn now(&self) -> Result<Asking<'_>> {
         let mut state = self.shared.lock();
         state.let_go();
@@ -88,7 +88,8 @@ impl Burst {
         Ok(Asking(state))
     }
 
-    /// The same for whoever did not find what the catalog says.
+    /// Takes the connection for callers that did not find what the catalog says: it looks which file has the
+    /// catalog's name now.
     pub fn again(&self) -> Result<Asking<'_>> {
         let mut state = self.shared.lock();
         state.let_go();
@@ -96,7 +97,7 @@ impl Burst {
         Ok(Asking(state))
     }
 
-    /// For a question about what was committed when there were `commits`, or later.
+    /// Takes the connection for a question about what was committed when there were `commits`, or later.
     pub fn at(&self, commits: u64) -> Result<Asking<'_>> {
         let mut state = self.shared.lock();
         state.asked = true;

@@ -43,8 +43,9 @@ pub fn recover(dir: &Path) -> Result<Option<i64>> {
 /// Who recovers a run is told of a disk that does not answer for so long.
 const SILENCE: Duration = Duration::from_secs(3);
 
-/// The same; what lay in shared memory is counted in bytes, and `says` hears what this waits for. What was
-/// there and could not be kept is an error; everything else is recovered then all the same.
+/// Finishes what an owner that died left behind; says which step is the last one now. `progress` hears how many bytes
+/// of those in shared memory are written, and `says` what this waits for. What was there and could not be kept is an
+/// error; everything else is recovered then all the same.
 pub fn recover_with(
     dir: &Path,
     elsewhere: Elsewhere,
@@ -78,7 +79,9 @@ pub fn compact(dir: &Path) -> Result<u64> {
     compact_with(dir, Elsewhere::Refuse, &unheard())
 }
 
-/// The same; what a dead program left, and then the catalog that is written anew, are counted in bytes.
+/// Drops unfinished and unreferenced files and the gaps in the catalog; says how many bytes that saved. `progress`
+/// hears how many bytes are written of what a dead program left, and then of the new catalog. Refused while another
+/// process holds the run.
 pub fn compact_with(dir: &Path, elsewhere: Elsewhere, progress: &Progress) -> Result<u64> {
     let before = size_of(dir);
     let disk: Arc<dyn Disk> = Arc::new(System);
@@ -108,7 +111,7 @@ pub fn compact_with(dir: &Path, elsewhere: Elsewhere, progress: &Progress) -> Re
     Ok(before.saturating_sub(size_of(dir)))
 }
 
-/// Between two looks at how far SQLite is.
+/// Time between two looks at how far SQLite is.
 const LOOK: Duration = Duration::from_millis(50);
 
 fn size_of(dir: &Path) -> u64 {

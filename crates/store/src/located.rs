@@ -144,8 +144,8 @@ impl<'a> Located<'a> {
         }
     }
 
-    /// The same in parts of at most so many bytes, one behind the other; `take` hears which one is the
-    /// last. That comes when all of them are known to be right.
+    /// Reads what a selection picks in parts of at most `most` bytes, and gives them to `take` in their order, each
+    /// with whether it is the last one. The last one comes when all of them are known to be right.
     pub fn slabs(
         &self,
         sel: &Selection,

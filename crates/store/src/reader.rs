@@ -65,17 +65,18 @@ impl Reader {
         self.layout.root()
     }
 
-    /// Asks the catalog what has no name here.
+    /// Asks the catalog a question for which there is no function here.
     pub(crate) fn asked<T>(&self, question: impl FnOnce(&rusqlite::Connection) -> Result<T>) -> Result<T> {
         question(self.burst.now()?.conn()?)
     }
 
-    /// The same for who may know nothing of the catalog: that it is damaged is told with the way out.
+    /// Asks the catalog a question; the error of a damaged catalog says how it is repaired.
     fn ask<T>(&self, question: impl FnOnce(&rusqlite::Connection) -> Result<T>) -> Result<T> {
         self.asked(question).map_err(|e| self.layout.of_catalog(e))
     }
 
-    /// The same for one of many small questions.
+    /// Takes the connection to the catalog for one of many small questions, which share one look at it while nothing
+    /// is committed.
     fn conn_of_burst(&self) -> Result<Asking<'_>> {
         match &self.commits {
             Some(count) => self.burst.at(count()),

@@ -84,29 +84,29 @@ impl Error {
         self.code
     }
 
-    /// What happened, the value, what to do.
+    /// The text: what happened, the value, what to do.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The same error with the kind of failure that the system told, for who acts on it.
+    /// Adds the kind of failure that the system reported, for callers that decide by it.
     pub fn caused_by(mut self, cause: ErrorKind) -> Self {
         self.cause = Some(cause);
         self
     }
 
-    /// What the system told, where that is kept; it does not travel.
+    /// The kind of failure that the system reported, where it is kept; it is not sent to other processes.
     pub fn cause(&self) -> Option<ErrorKind> {
         self.cause
     }
 
-    /// The same error with a word in front that says where it happened.
+    /// Puts a place in front of the text, which says where the error happened.
     pub fn within(mut self, place: impl std::fmt::Display) -> Self {
         self.text = format!("{place}: {}", self.text);
         self
     }
 
-    /// The same error with what to do about it behind.
+    /// Puts a remedy behind the text, which says what to do about the error.
     pub fn with_remedy(mut self, remedy: impl std::fmt::Display) -> Self {
         self.text = format!("{}; {remedy}", self.text);
         self

@@ -146,7 +146,7 @@ impl Signature {
         Ok(Signature { name, params, effects: false })
     }
 
-    /// The same signature with or without the mark `effects`.
+    /// Returns the signature with the mark `effects`, or without it.
     pub fn with_effects(mut self, effects: bool) -> Signature {
         self.effects = effects;
         self

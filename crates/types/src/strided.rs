@@ -29,7 +29,8 @@ fn gcd(a: usize, b: usize) -> usize {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// The same as a walk: runs of bytes that lie together, and the axes that lead from run to run.
+/// How the elements are visited: runs of bytes that lie together, and the axes that lead from run to run, the
+/// innermost one first.
 struct Walk {
     run: usize,
     axes: Vec<(usize, isize)>,
@@ -90,7 +91,7 @@ impl Strided {
         }
     }
 
-    /// The same elements as an array of that dtype and shape whose dense side is in `order`.
+    /// Describes the elements as an array of that dtype, and says where they lie when the dense side is in `order`.
     pub fn as_array(&self, dtype: DType, order: Order) -> (ArrayMeta, Strided) {
         let mut dense = *self;
         if order == Order::F {
@@ -199,7 +200,8 @@ impl Strided {
         self.gather_part(from, 0, out);
     }
 
-    /// The same of a part: as many bytes as `out` has, from that byte of the dense side on.
+    /// Copies a part of the elements out of `from`: as many bytes as `out` has, from byte `begin` of the dense side
+    /// on.
     ///
     /// # Panics
     /// When `from` has less room than was said, or the part leaves the dense side.

@@ -126,7 +126,7 @@ impl Scalar {
         }
     }
 
-    /// The same value in another dtype, if it survives there.
+    /// Converts the value to another dtype; `BadArgument` when that dtype cannot hold it unchanged.
     pub fn convert(&self, to: DType) -> Result<Scalar> {
         if self.dtype == to {
             return Ok(*self);

@@ -109,14 +109,15 @@ public:
         const detail::arguments<Args...> all(args...);
         check(fb_call(handle_.open(), service, all.data(), all.size()));
     }
-    // The same with a limit in seconds, after which the call is given up: an error of code FB_TIMEOUT.
+    // Calls a service and waits for its results, at most `timeout` seconds; then the call is given up: an error of
+    // code FB_TIMEOUT.
     template <class... Args>
     void call_within(double timeout, const char *service, const Args &...args) const
     {
         const detail::arguments<Args...> all(args...);
         check(fb_call_within(handle_.open(), service, all.data(), all.size(), timeout));
     }
-    // Returns at once. A text or vector that goes must live until the end of the call, too.
+    // Calls a service and returns at once. A text or vector that goes must live until the end of the call, too.
     template <class... Args>
     [[nodiscard]] future call_async(const char *service, const Args &...args) const
     {
@@ -125,7 +126,8 @@ public:
         check(fb_call_async(handle_.open(), service, all.data(), all.size(), &handle));
         return future(handle);
     }
-    // The same with FB_TRANSFER_WAIT or FB_TRANSFER_COPY: what goes only is the caller's again when this returns.
+    // Calls a service and returns at once. With FB_TRANSFER_WAIT or FB_TRANSFER_COPY what goes only is the caller's
+    // again when this returns.
     template <class... Args>
     [[nodiscard]] future call_async_as(int transfer, const char *service, const Args &...args) const
     {

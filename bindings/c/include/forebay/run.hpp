@@ -50,7 +50,7 @@ public:
 
     // Drains and closes. After an error that can be mended it may be closed again.
     void close() { close_by(fb_run_close); }
-    // The same for a program that did not come to its end: restart() goes on with the run.
+    // Drains and closes the run of a program that did not come to its end: restart() goes on with the run.
     void close_unfinished() { close_by(fb_run_close_unfinished); }
     // Waits until everything put so far is durable.
     void flush() { check(fb_flush(handle_.open())); }

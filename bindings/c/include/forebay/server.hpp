@@ -25,8 +25,8 @@ public:
         if (found.strides == nullptr) return { static_cast<T *>(found.data), extents };
         return { static_cast<T *>(found.data), extents, shape(found.strides, found.ndim) };
     }
-    // The same as elements that lie together, row-major. A caller may have a matrix whose first index runs fastest: an
-    // error here, unless the signature demands the order ("a:f64[m,n] order C").
+    // An array in place, as elements that lie together, row-major. A caller may have a matrix whose first index runs
+    // fastest: an error here, unless the signature demands the order ("a:f64[m,n] order C").
     template <class T>
     span<T> array(int index) const
     {

@@ -189,7 +189,7 @@ public:
     {
         return allocate_at<T>(name, extents, nullptr, nullptr, units);
     }
-    // The same for this rank's block of an array of shape `global`.
+    // A place in the buffer for this rank's block of an array of shape `global`, to be filled before the end.
     template <class T>
     allocated<T> allocate_block(const char *name, const shape &local, const shape &offset, const shape &global,
                                 const char *units = nullptr)

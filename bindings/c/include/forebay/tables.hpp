@@ -214,7 +214,7 @@ public:
 
     // For how many rows it has values.
     std::int64_t rows() const noexcept { return rows_; }
-    // The same as forebay.h has it.
+    // The column and its values as a structure of forebay.h.
     fb_values get() const noexcept
     {
         fb_values found = {};

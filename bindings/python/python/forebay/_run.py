@@ -199,7 +199,7 @@ class Run:
         return iter(dict.fromkeys(row[0] for row in self._native.list("*", None)))
 
     def keys(self) -> Iterator[str]:
-        """The same."""
+        """The names of its data sets, as iterating over the run gives them."""
         return iter(self)
 
     def dataset(self, name: str, set: int = 0) -> DataSetHandle:

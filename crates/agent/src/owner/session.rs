@@ -22,13 +22,14 @@ pub struct Session {
 }
 
 impl Session {
-    /// The rank hands over its segment; from now on its records are read. Gives the doorbell that
-    /// the rank rings when the owner sleeps.
+    /// Takes the descriptor of the rank's segment; from now on its records are read. Gives the doorbell that the rank
+    /// rings when the owner sleeps.
     pub fn attach(&self, segment: OwnedFd) -> Result<OwnedFd> {
         self.attach_segment(Segment::from_named_fd(segment)?)
     }
 
-    /// The same with a segment that this process has made, as the mirror of one on another host.
+    /// Takes the rank's segment when this process has made it, as the mirror of one on another host; from now on its
+    /// records are read. Gives the doorbell that the rank rings when the owner sleeps.
     pub fn attach_segment(&self, segment: Segment) -> Result<OwnedFd> {
         self.run.attach(self, segment)
     }

@@ -27,11 +27,11 @@ use std::time::{Duration, Instant};
 
 /// A proxy whose line is cut is kept for so long.
 const KEPT: Duration = Duration::from_secs(60);
-/// And for so long when the other side closed the line without a good-bye.
+/// A proxy whose line the other side closed without a good-bye is kept for so long.
 const CLOSED: Duration = Duration::from_secs(10);
 /// A session may take so long to be put away after the good-bye.
 const GOING: Duration = Duration::from_millis(300);
-/// Between two looks whether the rank's side has called again.
+/// Time between two looks whether the rank's side has called again.
 const LOOK: Duration = Duration::from_millis(100);
 /// Most bytes that a rank's segment may have here.
 const LARGEST: u64 = limits::BUFFER_BYTES;
@@ -44,9 +44,9 @@ struct KeptLine {
     event: Doorbell,
     run: PathBuf,
     rank: u32,
-    /// It has no line now.
+    /// Whether it has no line now.
     waits: Arc<AtomicBool>,
-    /// The same rank was opened anew: nobody waits for the old one.
+    /// Whether the rank has opened the run anew: then nobody waits for this session.
     evicted: Arc<AtomicBool>,
 }
 

@@ -26,7 +26,8 @@ pub enum Arg<'a> {
     /// An array whose elements lie apart, only read: what it is, where they lie, and the bytes around.
     /// [`Strided::as_array`] gives the first two.
     Strided(ArrayMeta, Strided, &'a [u8]),
-    /// The same, and it may be written; bytes between the elements stay as they are.
+    /// An array whose elements lie apart, which may be written: what it is, where they lie, and the bytes around.
+    /// Bytes between the elements stay as they are.
     StridedMut(ArrayMeta, Strided, &'a mut [u8]),
     /// An array that a server holds.
     Ref(ArrayMeta, &'a Reference),
@@ -177,7 +178,7 @@ impl<'a> Arg<'a> {
         Some(())
     }
 
-    /// The same out of shared memory.
+    /// Takes a result of that kind out of shared memory; none when it does not fit.
     pub(super) fn take_view(&mut self, came: &ArrayMeta, from: View<'_>) -> Option<()> {
         match self {
             Arg::Mut(meta, bytes) if came == meta && from.len() == bytes.len() => from.copy_to(bytes),

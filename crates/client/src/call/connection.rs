@@ -90,7 +90,7 @@ impl Pending {
         self.done.load(Ordering::Acquire)
     }
 
-    /// As it was before it was sent.
+    /// Makes it again what it was before it was sent.
     pub fn reset(&mut self) {
         *self.done.get_mut() = false;
         *self.state.get_mut().unwrap_or_else(PoisonError::into_inner) = PendingState::default();
@@ -229,12 +229,12 @@ impl Connection {
         self.count.load(Ordering::Relaxed) > 0
     }
 
-    /// Gives it up: nothing that was sent and not begun is to be run any more.
+    /// Gives the connection up: nothing that was sent and not begun is to be run any more.
     fn give_up(&self, why: String) {
         self.lose(why, false);
     }
 
-    /// The same when its end came: by the server's, or by something between.
+    /// Gives the connection up because it has ended: the server has, or something between has cut it.
     fn is_closed(&self) {
         self.lose("died or closed the connection".into(), true);
     }

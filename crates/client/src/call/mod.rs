@@ -56,7 +56,7 @@ mod sync {
 
 /// How long servers may take to come to a broker that took the place of a dead one, and a moment of grace.
 const SETTLING: Duration = Duration::from_millis(SETTLING_MS + 500);
-/// Between two looks whether they have come.
+/// Time between two looks whether the servers have come.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// A mutex whose data stay whole even if a holder panicked: each is changed in single steps.
@@ -147,7 +147,8 @@ impl Client {
         future.wait(left)
     }
 
-    /// The same client, whose asynchronous calls hand their arguments over in that way.
+    /// Returns a client whose asynchronous calls hand their arguments over as `transfer` says. It shares its
+    /// connections with this one.
     pub fn handing_over(&self, transfer: Transfer) -> Client {
         Client { transfer, ..self.clone() }
     }
@@ -163,13 +164,14 @@ impl Client {
         Future::send(self.inner.clone(), name, args, (allowed, true, self.transfer))
     }
 
-    /// The same for who will wait at once and does not ask for [`Future::timing`]: no clock is read.
+    /// Calls a service and returns at once, for callers that wait at once and do not ask for [`Future::timing`]: no
+    /// clock is read.
     pub fn call_untimed<'a>(&self, name: &str, args: Vec<Arg<'a>>) -> Result<Future<'a>> {
         Future::send(self.inner.clone(), name, args, (None, false, Transfer::Nowait))
     }
 
-    /// The same for a caller who makes the arguments when he sees the signature: for languages that
-    /// have results among the arguments.
+    /// Calls a service and returns at once; `make` makes the arguments from the signature of the service. It is for
+    /// languages that have results among the arguments. `allowed` is how long the result is of any use.
     pub fn call_async_with<'a>(
         &self,
         name: &str,
@@ -179,7 +181,8 @@ impl Client {
         Future::send_with(self.inner.clone(), name, (allowed, true, self.transfer), make)
     }
 
-    /// Both at once: arguments made of the signature, and no clock.
+    /// Calls a service and returns at once, reading no clock; `make` makes the arguments from the signature of the
+    /// service.
     pub fn call_untimed_with<'a>(
         &self,
         name: &str,

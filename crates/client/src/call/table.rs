@@ -257,8 +257,8 @@ impl Table {
         lock(&self.known).take(answer)
     }
 
-    /// The same for who lacks a server: servers whose agent died announce themselves to the next one, which nobody else
-    /// may start.
+    /// Asks the agent for the servers and starts an agent when there is none, for callers that lack a server: servers
+    /// whose agent died announce themselves to the next one, which nobody else may start.
     fn refresh_or_start(&self, timeout: Duration) -> Result<()> {
         match self.refresh(timeout) {
             Err(e) if matches!(e.code(), Code::NotFound | Code::ServerLost) => {
@@ -271,7 +271,7 @@ impl Table {
         }
     }
 
-    /// The first on a thread of its own, unless one is at it.
+    /// Asks the agent for the servers on a thread of its own, unless such a thread is at work.
     fn refresh_behind(self: &Arc<Self>) {
         lock(&self.known).ask_again = coarse() + FRESH;
         if self.asks.swap(true, Ordering::AcqRel) {

@@ -25,9 +25,9 @@ use serde_json::Value;
 
 /// How long the other host may take to answer a first request; it may have to recover a run.
 const ANSWER: Duration = Duration::from_secs(100);
-/// How long it may take to answer when the line is opened again.
+/// How long the other host may take to answer when the line is opened again.
 const AGAIN: Duration = Duration::from_secs(5);
-/// Between two attempts to open the line again.
+/// Time between two attempts to open the line again.
 const PAUSE: Duration = Duration::from_millis(200);
 /// How long a last frame may take to leave.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -42,11 +42,11 @@ pub type Dial = Arc<dyn Fn() -> Result<Wire> + Send + Sync>;
 pub struct RemoteRun {
     /// Connects.
     pub dial: Dial,
-    /// As people write it: `fb://host:port/name`.
+    /// Its address as people write it: `fb://host:port/name`.
     pub url: String,
     /// The run's name over there.
     pub name: String,
-    /// So long a cut line is tried again before the session is given up.
+    /// How long a cut line is tried again before the session is given up.
     pub patience: Duration,
     /// What its owner does about data that lie elsewhere, when what is left here is sent.
     pub elsewhere: Elsewhere,
@@ -327,12 +327,13 @@ pub fn measures(segment: &Segment) -> Measures {
     Measures { up: spec.up_bytes, down: spec.down_bytes, block_bytes: spec.block_bytes, blocks: spec.blocks }
 }
 
-/// Asks the other host.
+/// Asks the other host and waits for the answer; `Timeout` when none comes for `wait`.
 pub fn ask<T: DeserializeOwned>(call: &mut Wire, request: &LineRequest, wait: Duration) -> Result<T> {
     ask_hearing(call, request, wait, |_| ())
 }
 
-/// The same, while the other host may say what an opening waits for; with each such note the time begins anew.
+/// Asks the other host and waits for the answer; `Timeout` when nothing comes for `wait`. Each note of what an
+/// opening waits for goes to `hears`, and the time begins anew with it.
 pub fn ask_hearing<T: DeserializeOwned>(
     call: &mut Wire,
     request: &LineRequest,

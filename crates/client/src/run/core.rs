@@ -33,7 +33,7 @@ pub type Warn = Arc<dyn Fn(&Error) -> Result<()> + Send + Sync>;
 
 /// The shared middle of a session; every part holds it by `Arc`.
 pub struct Core {
-    /// As it was asked for.
+    /// What was asked for when the run was opened.
     pub open: OpenRun,
     pub opened: RunOpened,
     /// The connection to the owner; its end is this session's.
@@ -78,13 +78,13 @@ pub struct Core {
     pub diagrams: AtomicU32,
     /// [`LOOPING`] from the beginning of a loop until it comes to its end.
     pub looped: AtomicU8,
-    /// It was not said yet that the run had complete steps when this life of it began.
+    /// Whether it is still to be said that the run had complete steps when this life of it began.
     pub standing: AtomicBool,
     /// [`word::FROM`] as it was seen last.
     pub from: AtomicU64,
     /// One more than the state that the run went back to, while what an earlier start put under it stands; 0 for none.
     pub stands: AtomicI64,
-    /// Of which histories that does not stand any more.
+    /// Histories in which what an earlier start put under that state does not stand any more.
     pub made_again: Mutex<HashSet<History>>,
     /// Number of the request to close whose answer was not waited for; 0 for none.
     pub closing: AtomicU64,
@@ -251,7 +251,8 @@ impl Core {
         })
     }
 
-    /// One thread after the other, while what an earlier start put under the state that the run went back to stands.
+    /// Does `make` in one thread after the other, while what an earlier start put under the state that the run went
+    /// back to stands.
     fn again(&self, make: impl FnOnce(i64, &mut HashSet<History>) -> Result<()>) -> Result<()> {
         if self.stands.load(Ordering::Relaxed) == 0 {
             return Ok(());
@@ -330,7 +331,8 @@ impl Core {
         self.late()
     }
 
-    /// An error that belongs to something acknowledged earlier, as the policy wants it told.
+    /// Tells errors that belong to something acknowledged earlier, one after the other, as the policy wants them
+    /// told.
     pub fn late(&self) -> Result<()> {
         while let Err(e) = self.down.late() {
             self.tell_late(e)?;
@@ -338,7 +340,7 @@ impl Core {
         Ok(())
     }
 
-    /// All of them, at the last call.
+    /// Tells all errors that belong to something acknowledged earlier, at the last call.
     pub fn all_late(&self) -> Result<()> {
         match self.late_errors() {
             LateErrors::Raise => self.down.all_late(),
@@ -394,7 +396,8 @@ impl Core {
             .map_or(e.clone(), |why| Error::new(e.code(), format!("{}: {}", e.text(), why.text())))
     }
 
-    /// Of a run whose directory was moved: what the owner says of it, which knows where it is now.
+    /// Gives for a run whose directory was moved what the owner says of it, which knows where it is now; else the
+    /// error.
     pub fn where_moved(&self, e: Error) -> Error {
         if self.life.is_moved() { self.down.why_lost().unwrap_or(e) } else { e }
     }
@@ -447,7 +450,7 @@ impl Core {
         self.ask_within(ask, None)
     }
 
-    /// The same, for at most so long.
+    /// Asks the owner and waits for the answer, at most for `timeout`.
     pub fn ask_within<T: DeserializeOwned>(&self, ask: &Ask, timeout: Option<Duration>) -> Result<T> {
         let mut seq = 0;
         let sent = self.send_ask(ask, &mut |number| seq = number);
@@ -480,8 +483,8 @@ impl Core {
         }
     }
 
-    /// The last thing an owner does may be to answer: it has closed the session then, perhaps
-    /// before we looked, and the answer is there all the same.
+    /// Gives the answer to the request `seq` that an owner may have left as its last act, else the error: it has
+    /// closed the session then, perhaps before we looked, and the answer is there all the same.
     pub fn last_words(&self, seq: u64, e: Error) -> Result<String> {
         let answer = self.down.answer(seq, Duration::ZERO);
         self.down.forget(seq);

@@ -31,7 +31,7 @@ struct Puts {
     sweep_at: usize,
 }
 
-/// So many are kept before it is looked which are committed.
+/// How many records are kept before it is looked which are committed.
 const SWEEP: usize = 4096;
 
 impl Puts {
@@ -153,12 +153,13 @@ impl Core {
         }
     }
 
-    /// Publishes a record, waiting for room in the ring if need be; its number.
+    /// Publishes a record, waiting for room in the ring if need be, and returns its number.
     pub fn publish(&self, record: &Record) -> Result<u64> {
         self.publish_after(record, &mut |_| {})
     }
 
-    /// The same; `before` learns the number before the owner can see the record.
+    /// Publishes a record, waiting for room in the ring if need be, and returns its number. `before` gets the number
+    /// before the owner can see the record.
     pub fn publish_after(&self, record: &Record, before: &mut dyn FnMut(u64)) -> Result<u64> {
         self.living().map_err(|e| self.explained(e))?;
         let mut patience = self.patience();

@@ -45,8 +45,8 @@ impl Session {
         Session::open_with(wire, open, None)
     }
 
-    /// The same with somebody who finds a successor when the owner dies, from the first moment on; without
-    /// one the session is lost then.
+    /// Opens a run at the owner that was greeted. When the owner dies, from the first moment on, `successor` finds
+    /// the next one; without it the session is lost then.
     pub fn open_with(mut wire: Wire, open: &OpenRun, successor: Option<Successor>) -> Result<Session> {
         let opened = ask_for(&mut wire, &RunRequest::OpenRun(open.clone()))?;
         let segment = make_segment(&opened, open)?;

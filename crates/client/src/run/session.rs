@@ -132,7 +132,7 @@ impl Session {
         self.core.settle(self.core.log.last_kept())
     }
 
-    /// The same for the puts of one data set.
+    /// Waits until the owner has committed what was put into one data set, so that a reader sees it.
     pub fn settle_data(&self, name: &str, set: i64) -> Result<()> {
         self.core.enter()?;
         match self.core.log.last_put(name, set) {
@@ -291,7 +291,7 @@ impl Session {
         Ok(restarted)
     }
 
-    /// One rank says that the run goes on farther back than its last step.
+    /// Says, in rank 0 only, that the run goes on farther back than its last step.
     fn tell_passed(&self, back: &Restarted) {
         if back.passed.is_empty() || self.core.open.rank != 0 {
             return;

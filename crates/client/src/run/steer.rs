@@ -260,7 +260,7 @@ impl Core {
         Ok(())
     }
 
-    /// The same from where nothing may wait or fail: without room in the ring it is left out.
+    /// Sends a declaration where nothing may wait or fail: without room in the ring it is left out.
     pub fn declare_at_once(&self, declare: &Declare) {
         let open = self.life.check().is_ok() && self.closing.load(Ordering::Relaxed) == 0;
         if let (true, Ok(json)) = (open, to_json(declare)) {

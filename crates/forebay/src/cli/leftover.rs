@@ -125,7 +125,7 @@ fn what_is_left(
     }
 }
 
-/// The same of one whose run is a directory here.
+/// Says what a segment is that was left behind, when its run is a directory on this host.
 fn left_of(seen: &SegmentFacts, run: String) -> Left {
     let (home, name, dir) = (seen.home, seen.name(), Path::new(&run));
     let is_of = |id: &str| name.contains(&format!("-{id}-"));

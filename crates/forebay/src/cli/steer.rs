@@ -91,7 +91,7 @@ pub fn run_before_verb(mut words: Vec<OsString>) -> Vec<OsString> {
         && is_verb(run)
         && is_verb(verb)
     {
-        // The same run, in words that are no verb.
+        // The path of this run, written so that it is no verb.
         words[run] = std::path::Path::new(".").join(&words[run]).into();
     }
     words

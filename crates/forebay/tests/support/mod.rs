@@ -30,14 +30,15 @@ pub fn sandbox(test: &str, body: impl FnOnce(&Sandbox)) {
     sandbox_under(&[], &std::env::temp_dir(), test, body);
 }
 
-/// The same in a directory that every user of the machine can reach: one under `TMPDIR` may be ours alone.
+/// Runs `body` in a process of its own, in a directory that every user of the machine can reach: one under `TMPDIR`
+/// may be ours alone. `test` is the name of the test function.
 #[track_caller]
 pub fn sandbox_for_all_users(test: &str, body: impl FnOnce(&Sandbox)) {
     sandbox_under(&[], Path::new("/tmp"), test, body);
 }
 
-/// The same, where `body` may mount file systems that nobody else sees and that go with it. Where that
-/// is not allowed the test is skipped and says so.
+/// Runs `body` in a process of its own, where it may mount file systems that nobody else sees and that go with it.
+/// Where that is not allowed the test is skipped and says so.
 #[track_caller]
 pub fn sandbox_with_mounts(test: &str, body: impl FnOnce(&Sandbox)) {
     const WAYS: [&[&str]; 2] =
@@ -177,7 +178,7 @@ impl Sandbox {
         self.start_with(role, &[])
     }
 
-    /// The same, with variables of its own.
+    /// Starts this test again in another process, in a role, with variables of its own.
     pub fn start_with(&self, role: &str, variables: &[(&str, &str)]) -> Process {
         let child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", &self.test, "--nocapture"])
@@ -188,7 +189,7 @@ impl Sandbox {
         Process(child)
     }
 
-    /// The same; what it writes to its standard error comes here.
+    /// Starts this test again in another process, in a role; gives what it writes to its standard error.
     pub fn start_heard(&self, role: &str) -> (BufReader<ChildStderr>, Process) {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", &self.test, "--nocapture"])

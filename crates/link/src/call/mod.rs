@@ -196,8 +196,8 @@ impl Sender {
 }
 
 impl Receiver {
-    /// The next frame into `frame`, and what came with it. `ServerLost` at the end of a connection, when all that had
-    /// come is taken.
+    /// Takes the next frame into `frame`, and gives what came with it. `ServerLost` at the end of a connection, when
+    /// all that had come is taken.
     #[inline]
     pub fn next(&mut self, frame: &mut Frame) -> Result<Option<Arrived>> {
         either!(ReceivingWay, &mut self.0, way => way.next(frame))
@@ -209,7 +209,7 @@ impl Receiver {
         either!(ReceivingWay, &mut self.0, way => way.pending())
     }
 
-    /// The same of what has been read already.
+    /// Whether [`Receiver::next`] finds something in what has been read already.
     #[inline]
     pub fn has_more(&mut self) -> bool {
         either!(ReceivingWay, &mut self.0, way => way.has_more())

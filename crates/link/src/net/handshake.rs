@@ -122,7 +122,7 @@ pub(crate) fn connect(
     .map_err(|e| e.within(address))
 }
 
-/// One try; none when TLS is wanted and was not spoken.
+/// Tries once to connect and to prove who both are; none when TLS is wanted and was not spoken.
 fn attempt(
     address: &Address,
     role: &str,
@@ -422,7 +422,7 @@ fn left(e: &io::Error) -> Error {
     Error::new(Code::ServerLost, format!("the other side left before it had greeted: {e}"))
 }
 
-/// The same of an end that shows otherwise.
+/// Turns `ServerLost` into the error that the other side left before it had greeted; other errors stay.
 fn gone(e: Error) -> Error {
     match e.code() {
         Code::ServerLost => left(&io::Error::other(e.text().to_owned())),

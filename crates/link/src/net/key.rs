@@ -94,7 +94,7 @@ pub(crate) struct Transcript {
     pub theirs: Bytes,
     /// Nonce of the accepting side.
     pub ours: Bytes,
-    /// Of this one TLS channel; zero where there is none.
+    /// What is known of this one TLS channel only; zero where there is none.
     pub channel: Bytes,
 }
 
@@ -128,7 +128,7 @@ impl fmt::Debug for Secret {
 }
 
 impl Fingerprint {
-    /// Of a certificate's DER.
+    /// The fingerprint of a certificate, from its DER.
     pub fn of(certificate: &[u8]) -> Fingerprint {
         let mut bytes = [0; BYTES];
         bytes.copy_from_slice(digest::digest(&digest::SHA256, certificate).as_ref());
@@ -161,7 +161,7 @@ impl Key {
         Ok(Key { id: hex(&random::<8>()?), secret: Secret(random()?), certificate: None })
     }
 
-    /// The same secret behind another certificate: of a server that an agent vouches for.
+    /// Returns a key with this secret and another certificate: that of a server that an agent vouches for.
     pub fn behind(&self, certificate: Option<Fingerprint>) -> Key {
         Key { certificate, ..self.clone() }
     }
@@ -200,12 +200,12 @@ impl Network {
 }
 
 impl Keys {
-    /// Those of all rendezvous files in the user's Forebay home.
+    /// The keys in all rendezvous files of the user's Forebay home.
     pub fn of_home() -> Result<Keys> {
         Keys::in_dir(&directories::home()?)
     }
 
-    /// Those of all rendezvous files in a directory.
+    /// The keys in all rendezvous files of a directory.
     pub fn in_dir(dir: &Path) -> Result<Keys> {
         let entries = std::fs::read_dir(dir)
             .map_err(|e| Error::io(format!("cannot read the directory {}", dir.display()), e))?;

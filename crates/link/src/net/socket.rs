@@ -205,7 +205,8 @@ impl NetSocket {
         Ok(n)
     }
 
-    /// The same for bytes that others may change meanwhile. TLS gets a copy of the first of them.
+    /// Writes as much as goes now of bytes that others may change meanwhile. TLS gets a copy of the first 64 KiB at
+    /// most.
     pub fn try_send(&self, parts: &[Lent]) -> io::Result<usize> {
         if self.tls.get().is_none() {
             return Lent::send(parts, &self.socket);

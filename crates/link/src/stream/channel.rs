@@ -44,7 +44,8 @@ impl Channel {
         }
     }
 
-    /// The same with descriptors beside the first byte of it.
+    /// Writes what goes now, with descriptors beside its first byte; `Unsupported` when there are any and it goes
+    /// over the network.
     pub fn write_with(&self, parts: &[IoSlice], fds: &[BorrowedFd]) -> io::Result<usize> {
         let socket = match self {
             Channel::Net(socket) if fds.is_empty() => return socket.try_write(parts),

@@ -106,7 +106,7 @@ pub struct StreamReceiver {
     unfinished: QuickMap<u64, Unfinished>,
     ready: VecDeque<Received>,
     ready_bytes: usize,
-    /// Those of them that have a header only.
+    /// How many of the frames in `ready` have a header only.
     bare: usize,
     /// Descriptors that came, and whose frames are to come.
     fds: VecDeque<OwnedFd>,
@@ -469,14 +469,15 @@ impl StreamReceiver {
 }
 
 impl Remainder {
-    /// Where its rest belongs in a lease of its frame.
+    /// Where the rest of a piece belongs in a lease of its frame.
     fn leased<'u>(&self, unfinished: &'u mut QuickMap<u64, Unfinished>) -> Option<&'u mut [u8]> {
         let Unfinished { frame, lengths, .. } = unfinished.get_mut(&self.id)?;
         let at = lengths.get(self.part)?.1 as usize;
         frame.parts.get_mut(self.part)?.bytes_mut().get_mut(at..at + self.left)
     }
 
-    /// The same, or what is set aside for a place that takes them itself; nowhere when its frame found no room.
+    /// Where the rest of a piece belongs: in a lease of its frame, or in `aside` for a place that takes it itself;
+    /// nowhere when the frame found no room.
     fn goes<'u>(
         &self,
         unfinished: &'u mut QuickMap<u64, Unfinished>,

@@ -478,7 +478,7 @@ impl StreamSender {
         Ok(Turn(self))
     }
 
-    /// The same, with all short frames sent.
+    /// Waits in line for this caller's turn, and then sends all short frames.
     fn turn_behind_frames(
         &self,
         wait: &mut impl FnMut(Option<BorrowedFd>) -> Result<()>,
@@ -627,7 +627,8 @@ impl StreamSender {
         if out.turn { Ok(false) } else { self.write_short(out) }
     }
 
-    /// The same for whoever has the turn.
+    /// Sends the piece that has begun, then all short frames, for the caller that has the turn; says whether they
+    /// have gone.
     fn write_short(&self, out: &mut Out) -> io::Result<bool> {
         if !self.finish_piece(out)? {
             return Ok(false);

@@ -101,7 +101,8 @@ pub fn lacks_catalog(dir: &Path) -> Result<bool> {
     })
 }
 
-/// The same, counted in files.
+/// Makes the catalog anew when it is missing or damaged, and marks damaged steps, as [`repair`] does. `progress`
+/// hears how many files of all are done. `NotFound` when there is no run.
 pub fn repair_with(dir: &Path, progress: &Progress) -> Result<Repaired> {
     let layout = Layout::new(dir);
     let is_there = match layout.inspect()? {

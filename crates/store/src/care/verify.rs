@@ -44,7 +44,8 @@ pub fn verify(dir: &Path) -> Result<Report> {
     verify_with(dir, &unheard())
 }
 
-/// The same, counted in bytes.
+/// Reads everything and compares checksums; `progress` hears how many bytes of all are read. Changes nothing; may run
+/// beside an owner.
 pub fn verify_with(dir: &Path, progress: &Progress) -> Result<Report> {
     let (reader, layout) = (Reader::open(dir)?, Layout::new(dir));
     let mut report = Report::default();

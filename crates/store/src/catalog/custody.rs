@@ -67,7 +67,8 @@ pub fn set_site(conn: &Connection, session: u64, site: &Site) -> Result<()> {
         .map_err(failed)
 }
 
-/// The same for one session, or all, that were not closed and of which nothing at all was noted.
+/// Notes where the segments lie of one session, or of all, that were not closed and of which nothing was noted
+/// before.
 pub fn suppose_site(conn: &Connection, session: Option<u64>, site: &Site) -> Result<()> {
     let sql = "SELECT session FROM fb_sessions WHERE closed IS NULL AND (?1 IS NULL OR session = ?1)
                AND session NOT IN (SELECT session FROM fb_custody)";
@@ -95,7 +96,7 @@ pub fn sites(conn: &Connection) -> Result<BTreeMap<u64, Option<Site>>> {
     Ok(rows.into_iter().filter_map(|(n, text)| Some((n as u64, site(text)?))).collect())
 }
 
-/// The same of one session, open or not.
+/// Where the segments of one session lie, whether it is closed or not; `None` when that was not noted.
 pub fn site(conn: &Connection, session: u64) -> Result<Option<Site>> {
     let text: Option<Option<String>> = conn
         .prepare_cached("SELECT site FROM fb_custody WHERE session = ?1")

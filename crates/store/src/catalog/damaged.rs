@@ -33,7 +33,7 @@ const CONSTANT: [(usize, &[u8]); 4] =
 const KINDS: [u8; 2] = [13, 5];
 /// What the name of the copy ends in.
 const COPY: &str = ".read";
-/// The same of one with another list of tables.
+/// What the name of a copy ends in whose list of tables was mended.
 const LISTED: &str = ".listed";
 
 /// A damaged catalog, open for reading.
@@ -65,8 +65,8 @@ impl Old {
         Ok(Some(old.with_its_list(&path)))
     }
 
-    /// The same with a list of tables that says what they are, if one byte or another of it has turned. What cannot be
-    /// mended is read as it is.
+    /// Goes on with a copy whose list of tables is mended, if one byte or another of the list has turned. What cannot
+    /// be mended is read as it is.
     fn with_its_list(self, path: &Path) -> Old {
         if list::damaged_entries(&self.conn).is_ok_and(|none| none.is_empty()) {
             return self;

@@ -28,16 +28,19 @@ fn failed(e: rusqlite::Error) -> Error {
     sql_error("the catalog cannot be read", e)
 }
 
-/// From which step on, in this life, what ranks have made that have not come is to go when they come.
+/// The fact that says from which step on in this life rows and points of absent ranks are to go when these ranks
+/// come.
 const OWED: &str = "rows_owed";
-/// The same of points of diagrams that are made again before others are: by number of the diagram.
+/// The fact that says, by number of the diagram, from which step on its points are to go when absent ranks come: of
+/// diagrams that are made again before others are.
 const OWED_POINTS: &str = "points_owed";
 /// Kinds of histories in `fb_made_again`.
 const TABLE: &str = "table";
 const DIAGRAM: &str = "diagram";
-/// Sessions of lives that did not go on where the run was, and came to nothing: from which one to which.
+/// The fact that says which sessions were of lives that did not go on where the run was, and came to nothing: from
+/// which one to which.
 const STRAY: &str = "strays";
-/// What the two said before rows knew their session, by numbers of rows.
+/// Facts that named rows by their numbers, before rows knew their session.
 const BY_NUMBER: [&str; 2] = ["rows_before", "rows_stray"];
 /// The session that strays of then are said to be of.
 const UNKNOWN_STRAY: i64 = -1;
@@ -114,7 +117,8 @@ enum Which {
 }
 
 impl Which {
-    /// The same of points: those of diagrams that a rank makes again already are as they are to be.
+    /// The SQL condition for points that go. When the run goes back to a step, points of diagrams that a rank makes
+    /// again already stay.
     fn of_points(self, life: i64) -> String {
         let condition = self.condition("step", "session", life);
         match self {
@@ -174,7 +178,8 @@ pub(super) fn take_back(conn: &Connection, step: i64) -> Result<()> {
     go(conn, Which::From(step), step)
 }
 
-/// The same of a program that begins at its beginning.
+/// The program begins at its beginning: rows of histories and points of diagrams of all steps go, those of ranks that
+/// have not come when they come.
 pub(super) fn begin_anew(conn: &Connection) -> Result<()> {
     go(conn, Which::All, i64::MIN)
 }
@@ -241,7 +246,7 @@ pub(super) fn owed(conn: &Connection) -> Option<i64> {
     kept(conn, OWED)
 }
 
-/// The same of the points of one diagram.
+/// From which step on points of one diagram that absent ranks have made are still to go.
 pub(super) fn owed_in(conn: &Connection, diagram: u32) -> Option<i64> {
     let of_it = kept::<BTreeMap<u32, i64>>(conn, OWED_POINTS).get(&diagram).copied();
     [owed(conn), of_it].into_iter().flatten().min()

@@ -8,7 +8,7 @@ use forebay_types::Result;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row};
 
-/// So much of an entry may be another one's: one byte of so many.
+/// How much of an entry may differ from what it is taken for: one byte of so many.
 const ALIKE: usize = 8;
 
 /// An entry of the list.
@@ -81,12 +81,12 @@ fn ours() -> Result<Vec<ListEntry>> {
         .collect())
 }
 
-/// The same table before it had the column of the session, if it has.
+/// The SQL of a table before it had the column of the session; `None` when it has no such column.
 fn without_session(text: &str, column: &str) -> Option<String> {
     text.strip_suffix(&format!(", {})", tables::session_column(column))).map(|text| format!("{text})"))
 }
 
-/// The same of the user's tables.
+/// What the list of a catalog says of the user's tables, or said before they had the column of the session.
 fn theirs(conn: &Connection) -> Vec<ListEntry> {
     let of = |t: forebay_types::control::TableInfo| {
         let sql = tables::text_of(&t.name, &t.columns, t.history).ok()?;

@@ -254,15 +254,16 @@ impl Catalog {
         Ok(value)
     }
 
-    /// The same for work of which nobody is told: who has deleted the run since he was told of the last one
-    /// shall not find a catalog there again.
+    /// Does all of `work` or nothing, durable when it returns, for work that is reported to nobody. It does not save
+    /// a catalog whose file was removed: who deleted the run after the last report shall not find a catalog there
+    /// again.
     pub fn silent_transaction<T>(&mut self, work: impl FnOnce(&Transaction) -> Result<T>) -> Result<T> {
         Ok(self.attempt(false, work, |_| true)?.0)
     }
 
-    /// The same for work that nobody was promised is durable yet: it survives the death of this
-    /// process when this returns, and that of the machine from the next transaction on that is not
-    /// lazy. Work that turns out to be no such is undone and done again, durably.
+    /// Does all of `work` or nothing, and is durable later: the work survives the death of this process when this
+    /// returns, and that of the machine from the next transaction on that is not lazy. Work for which `may_be_lazy`
+    /// is false is undone and done again, durable when this returns.
     pub fn lazy_transaction<T>(
         &mut self,
         work: impl Fn(&Transaction) -> Result<T>,
@@ -397,7 +398,7 @@ pub fn open_read_only(path: &Path) -> Result<Connection> {
     open_to_read(path).map(|(conn, _)| conn)
 }
 
-/// The same, and whether it is read as a file that nobody writes.
+/// Opens a catalog for reading, and says whether it is read as a file that nobody writes; the format is checked.
 fn open_to_read(path: &Path) -> Result<(Connection, bool)> {
     let identity = || path.metadata().map(|m| (m.dev(), m.ino()));
     for _ in 0..TRIES {

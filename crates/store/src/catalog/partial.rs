@@ -77,7 +77,7 @@ pub fn adopt_partial(conn: &Connection, file: &str, m: &Manifest) -> Result<bool
     add_partial(conn, file, m).map(|()| true)
 }
 
-/// All of them, in order.
+/// All steps that lack ranks, in order.
 pub fn partial_steps(conn: &Connection) -> Result<Vec<PartialRow>> {
     type Fields = (i64, u32, String, String);
     let read = |r: &Row| -> rusqlite::Result<Fields> { Ok((r.get(0)?, r.get(1)?, r.get(2)?, r.get(3)?)) };
@@ -106,7 +106,7 @@ pub fn partial_steps(conn: &Connection) -> Result<Vec<PartialRow>> {
     rows.into_iter().map(row).collect()
 }
 
-/// One of them.
+/// The manifest of a step that lacks ranks; `None` when there is no such step.
 pub fn partial_step(conn: &Connection, step: i64) -> Result<Option<Manifest>> {
     let text: Option<String> = conn
         .prepare_cached("SELECT manifest FROM fb_partial WHERE step = ?1")
@@ -115,14 +115,15 @@ pub fn partial_step(conn: &Connection, step: i64) -> Result<Option<Manifest>> {
     Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
 }
 
-/// Numbers and files of all of them.
+/// Numbers and files of all steps that lack ranks.
 pub fn partial_files(conn: &Connection) -> Result<Vec<(i64, String)>> {
     conn.prepare_cached("SELECT step, file FROM fb_partial ORDER BY step")
         .and_then(|mut s| s.query_map((), |r| Ok((r.get(0)?, r.get(1)?)))?.collect())
         .map_err(failed)
 }
 
-/// The step is whole, or is not wanted any more; gives the file, which goes when this is committed.
+/// Takes a step off the list of those that lack ranks, because it is whole or is not wanted any more; gives its file,
+/// which goes when this is committed.
 pub fn forsake_partial(conn: &Connection, step: i64) -> Result<Option<String>> {
     let broken = |e| sql_error(&format!("step {step} cannot be given up"), e);
     let file: Option<String> = conn
@@ -135,7 +136,7 @@ pub fn forsake_partial(conn: &Connection, step: i64) -> Result<Option<String>> {
     Ok(file)
 }
 
-/// The same of all behind a step.
+/// Takes all steps behind `last` off the list of those that lack ranks; says whether there were any.
 pub(super) fn forsake_behind(conn: &Connection, last: i64) -> Result<bool> {
     let behind: Vec<i64> =
         partial_files(conn)?.into_iter().map(|(step, _)| step).filter(|step| *step > last).collect();

@@ -21,9 +21,9 @@ use std::time::{Duration, Instant};
 /// A removed catalog may be the first that goes of a whole directory: who has written it anew looks for so long
 /// whether it stays.
 const STAYS: Duration = Duration::from_millis(300);
-/// Between two such looks.
+/// Time between two looks whether a catalog that was written anew stays.
 const LOOK: Duration = Duration::from_millis(10);
-/// So often it is written anew.
+/// How often a removed catalog is written anew at most.
 const ANEW: usize = 8;
 
 /// Device and number of the file and of its log.
@@ -41,7 +41,7 @@ impl Presence {
         Presence([id_of(path), id_of(&with_end(path, "-wal"))])
     }
 
-    /// Those of the file alone.
+    /// Device and number of the file, without those of its log.
     pub fn file(&self) -> Option<(u64, u64)> {
         self.0[0]
     }
@@ -289,8 +289,8 @@ impl Catalog {
         Err(e)
     }
 
-    /// The same as [`Catalog::save`], until it stays where it is: whoever removes the directory may take it again, and
-    /// the directory then.
+    /// Writes the open catalog into a file, as [`Catalog::save`] does, again and again until the file stays there:
+    /// whoever removes the directory may remove that file too, and then the directory.
     fn save_to_stay(&self, in_place: bool) -> Result<PathBuf> {
         let mut saved = self.save(in_place);
         for _ in 1..ANEW {

@@ -138,7 +138,8 @@ impl Opened {
         }
     }
 
-    /// The same for whoever did not find what the catalog says.
+    /// Looks which file has the name now, and goes on with it when it is of the same run: for callers that did not
+    /// find what the catalog says. Not within a transaction.
     pub fn follow_path(&mut self) -> Result<()> {
         let seen = self.file.as_ref().map_or(FileState::Another, |file| file.look(&self.path));
         match seen {

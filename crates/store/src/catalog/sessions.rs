@@ -113,7 +113,8 @@ pub fn close_session(conn: &Connection, session: u64) -> Result<Vec<points::Comp
     end_session(conn, session, Ended::Read)
 }
 
-/// The same for one that may have ended in another way.
+/// Marks a session as closed that has ended as `how` says; gives the points of histories that waited for its rank
+/// only.
 pub fn end_session(conn: &Connection, session: u64, how: Ended) -> Result<Vec<points::Completed>> {
     custody::set_ended(conn, session, how)?;
     pending::end_pending(conn, session)?;

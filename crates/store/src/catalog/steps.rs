@@ -49,12 +49,12 @@ fn read(r: &Row) -> rusqlite::Result<StepRow> {
     })
 }
 
-/// All complete steps, in order, but those that are marked as damaged.
+/// All complete steps, in order, without those that are marked as damaged.
 pub fn steps(conn: &Connection) -> Result<Vec<StepRow>> {
     rows(conn, &format!("WHERE {LISTED}"))
 }
 
-/// The same with those that are marked.
+/// All complete steps, in order, also those that are marked as damaged.
 pub fn all_steps(conn: &Connection) -> Result<Vec<StepRow>> {
     rows(conn, "")
 }

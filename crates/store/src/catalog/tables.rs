@@ -37,7 +37,7 @@ pub fn row_number<'a>(columns: impl Iterator<Item = &'a str> + Clone) -> Option<
     ROW_NUMBERS.into_iter().find(|name| !is_taken(name))
 }
 
-/// The same of a table that is there.
+/// The name by which the number of a row is known in a table that the catalog has.
 pub fn row_number_of(t: &TableInfo) -> &'static str {
     row_number(t.columns.iter().map(|c| c.name.as_str())).unwrap_or(ROW_NUMBERS[0])
 }
@@ -304,7 +304,7 @@ fn fit(cell: Cell, dtype: DType) -> Result<Value> {
     })
 }
 
-/// The same, or the cell again.
+/// Converts a cell to what a column of that dtype stores; gives the cell back when it does not fit.
 fn stored(cell: Cell, dtype: DType) -> std::result::Result<Value, Cell> {
     use ElementKind::*;
     let holds = |v: i128| dtype.range().is_some_and(|range| range.contains(&v));

@@ -292,7 +292,7 @@ pub fn heads_of(conn: &Connection, step: i64) -> Result<Option<Heads>> {
     }
 }
 
-/// The same as the catalog has it.
+/// Where a loop may go on from a listed step, as the catalog has noted it; `None` when nothing is noted.
 pub fn kept_heads(conn: &Connection, step: i64) -> Result<Option<Heads>> {
     if !super::serials::are_kept(conn) {
         return Ok(None);

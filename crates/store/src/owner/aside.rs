@@ -17,7 +17,7 @@ pub(super) fn rename(disk: &dyn Disk, path: &Path) -> std::io::Result<()> {
     }
 }
 
-/// The same of the files of these steps.
+/// Gives the files of these steps, which were put aside, names of their own, and syncs their directory.
 pub(super) fn rename_all(disk: &dyn Disk, layout: &Layout, steps: &[i64]) {
     for step in steps {
         // One that cannot be renamed is not listed all the same.

@@ -203,7 +203,8 @@ impl Intake {
         self.feed_with(event, None);
     }
 
-    /// The same of a record that brings bytes.
+    /// Gives the machine an event and the bytes that its record brings, carries out what it says, and what follows
+    /// from that.
     fn feed_with(&mut self, event: Event, bytes: Option<&[u8]>) {
         self.step(event, bytes);
         while let Some(event) = self.follows.pop_front() {

@@ -148,7 +148,8 @@ impl Owner {
         self.admit_after(request, None, says)
     }
 
-    /// The same for who brings the rest of an earlier session, if it does.
+    /// Admits a rank that brings the rest of the earlier session `after`, if one is given: gives it a session and the
+    /// name of its segment. Waits while the disk is full, if somebody hears that.
     pub fn admit_after(
         &self,
         request: &OpenRun,

@@ -49,10 +49,11 @@ pub struct Options {
     pub spill: u64,
     /// How long a closing waits for a disk that has no room before it fails.
     pub closing: Duration,
-    /// How long a catalog that cannot be written, but for want of room, is tried again before the store
-    /// is given up: what is missing stays in shared memory then.
+    /// How long a catalog that cannot be written, for another reason than want of room, is tried again before the
+    /// store is given up: what is missing stays in shared memory then.
     pub hiccup: Duration,
-    /// The same for a file of arrays.
+    /// How long a file of arrays that cannot be written, for another reason than want of room, is tried again before
+    /// it fails.
     pub files: Duration,
     /// Who hears the sessions of living ranks whose owner died: they go on. Without one they are
     /// ended, and the ranks are told.

@@ -193,12 +193,13 @@ fn all_segments(layout: &Layout) -> impl Iterator<Item = PathBuf> {
     [directories::shm_dir(), layout.root().to_owned()].into_iter().flat_map(|d| super::files(&d))
 }
 
-/// Whether another process that lives made it.
+/// Whether another process that lives made the segment.
 pub(super) fn is_used(segment: &Segment) -> bool {
     segment.creator_lives() && segment.creator() != Process::current()
 }
 
-/// The same of a path, of one that its rank has not left; one that cannot be looked at may be.
+/// Whether another process that lives made the segment at a path, and its rank has not left it. One that cannot be
+/// looked at may be used.
 fn may_be_used(path: &Path) -> bool {
     match Segment::open(path) {
         Ok(segment) => is_used(&segment) && segment.word(word::LEFT).load(Ordering::SeqCst) == 0,
@@ -259,7 +260,8 @@ pub(crate) fn id_left(layout: &Layout) -> Option<String> {
     })
 }
 
-/// The same of those that were made for the run in this very directory, and not for a copy of it.
+/// Sessions of a run whose segments are there and were made for the run in this very directory, and not for a copy of
+/// it.
 pub(super) fn left_here(layout: &Layout, run_id: &str) -> impl Iterator<Item = SessionRow> {
     let mark = mark(layout.root());
     let own = move |row: &SessionRow| row.segment.rsplit('-').next() == Some(&mark);

@@ -391,7 +391,7 @@ fn sync_all(files: &mut [&mut Writer]) -> Vec<Result<()>> {
     })
 }
 
-/// The same error once more, for another file.
+/// Makes a second error of the same cause, for another file.
 fn same(e: &std::io::Error) -> std::io::Error {
     e.raw_os_error().map_or_else(|| e.kind().into(), std::io::Error::from_raw_os_error)
 }

@@ -91,7 +91,7 @@ impl Rank {
         Rank::open_with(owner, rank, size, &SegmentSpec { block_bytes: arena, ..Rank::measures() })
     }
 
-    /// The same, with somebody who hears what the owner passes on.
+    /// Opens a session of a rank; `sink` hears what the owner passes on.
     pub fn open_heard(owner: &Owner, rank: u32, size: u32, arena: u64, sink: Arc<dyn Sink>) -> Rank {
         let spec = SegmentSpec { block_bytes: arena, ..Rank::measures() };
         Rank::attached(owner, rank, size, &spec, sink).unwrap()

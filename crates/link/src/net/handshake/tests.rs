@@ -163,7 +163,7 @@ fn a_proof_that_was_recorded_is_refused_as_such() {
     Wire::connect_net(&through, "client", &house.key.clone().into(), 3 * SECOND).unwrap();
     let said = recorder.join().unwrap();
     assert_eq!(said.iter().map(|s| s.0).collect::<Vec<_>>(), [kind::HELLO, kind::PROOF]);
-    // The same words in another connection.
+    // Somebody sends what was recorded in another connection.
     let mut socket = house.socket();
     socket.write_all(&frame(said[0].0, &said[0].1.to_string())).unwrap();
     let (kind, challenge) = read_frame(&mut socket);

@@ -50,7 +50,7 @@ impl Failed {
         self.all.iter().rev().find(|g| g.step == step).map(|g| &g.why)
     }
 
-    /// The same, of the attempts that a rank has made.
+    /// Why the last attempt at a step failed that a rank has made.
     pub fn why_in(&self, step: i64, rank: u32) -> Option<&Error> {
         self.all.iter().rev().find(|g| g.step == step && g.ranks.contains(&rank)).map(|g| &g.why)
     }

@@ -114,7 +114,7 @@ pub(crate) struct Files {
 enum Remedy {
     /// The disk has no room: the same bytes are tried again, and everything waits meanwhile.
     Room,
-    /// The same bytes are tried again after a pause.
+    /// The disk has failed in another way: the bytes are tried again after a pause.
     Again,
     /// It is no failure of the disk, or what is needed to write the file anew is gone.
     None,

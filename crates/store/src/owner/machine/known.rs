@@ -22,7 +22,7 @@ impl Known {
         self.partial.get(&step)?.partial.as_deref()
     }
 
-    /// The same with its arrays.
+    /// The manifest of a step that lacks ranks, with its arrays.
     pub fn manifest(&self, step: i64) -> Option<&Manifest> {
         self.partial.get(&step).map(|m| &**m)
     }

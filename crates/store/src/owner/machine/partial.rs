@@ -60,7 +60,8 @@ impl Machine {
         }
     }
 
-    /// The same of a step.
+    /// The latest life of the run that a session with a part of a step was of; 0 when the run has gone back behind
+    /// all.
     pub(super) fn life_of_step(&self, k: &Step) -> u64 {
         k.origins().map(|n| self.life_of(n)).max().unwrap_or(0)
     }

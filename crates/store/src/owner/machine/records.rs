@@ -569,7 +569,7 @@ impl Machine {
         self.give_up_unheard(step, why, BTreeSet::new());
     }
 
-    /// The same; these ranks hear of it when they end the step.
+    /// Gives a step up: its blocks go back, its file goes, the ranks in `unheard` are told why when they end it.
     fn give_up_unheard(&mut self, step: i64, why: Error, unheard: BTreeSet<u32>) {
         let Some(known) = self.steps.remove(&step) else { return };
         self.arriving.retain(|a| !a.is_of(step));

@@ -39,17 +39,18 @@ pub fn birth() -> Birth {
     }
 }
 
-/// Of a rank whose process goes on; the session is 1 more than its rank when the run is new.
+/// A session of a rank whose process goes on; its number is 1 more than its rank when the run is new.
 pub fn session(number: u64, rank: u32, size: u32) -> Session {
     Session { number, rank, size, pid: 100 + rank, ring: RING, ..Session::default() }
 }
 
-/// The same, left by a dead owner; what is read of its ring up to there may have been read before.
+/// A session left by a dead owner, of a rank whose process goes on; what is read of its ring up to `replay_end` may
+/// have been read before.
 pub fn adopted(number: u64, rank: u32, size: u32, replay_end: u64) -> Session {
     Session { adopted: Some(Adopted { replay_end, waiting: None }), ..session(number, rank, size) }
 }
 
-/// Left by a dead owner, and its rank is dead, too.
+/// A session left by a dead owner, of a rank that is dead, too.
 pub fn recovered(number: u64, rank: u32, size: u32) -> Session {
     Session { recovered: true, hung: true, ..session(number, rank, size) }
 }
@@ -128,12 +129,12 @@ impl Scene {
         self.begin_over(session, step, 10)
     }
 
-    /// The same by a record that takes so much of its ring.
+    /// Begins a step of a session by a record that takes `stretch` bytes of its ring.
     pub fn begin_over(&mut self, session: u64, step: i64, stretch: u64) -> u64 {
         self.publish(session, &Record::StepBegin { step, time: 0.0, head: -1, stride: 0 }, stretch, None)
     }
 
-    /// The same by a record that a predecessor has moved into the catalog.
+    /// Begins a step of a session by a record that a predecessor has moved into the catalog.
     pub fn begin_pending(&mut self, session: u64, step: i64) -> u64 {
         self.read(session, &Record::StepBegin { step, time: 0.0, head: -1, stride: 0 }, 0, None, true)
     }
@@ -220,7 +221,7 @@ impl Scene {
         self.ask_over(session, ask, 10)
     }
 
-    /// The same by a record that takes so much of its ring.
+    /// Asks something for a session by a record that takes `stretch` bytes of its ring.
     pub fn ask_over(&mut self, session: u64, ask: &Ask, stretch: u64) -> u64 {
         let json = serde_json::to_string(ask).unwrap();
         self.publish(session, &Record::Ask { json: &json }, stretch, None)
@@ -239,7 +240,7 @@ impl Scene {
         self.feed(Event::Turn);
     }
 
-    /// The same so much later.
+    /// Lets `time` pass, and then all rings are read.
     pub fn turn_after(&mut self, time: Duration) {
         self.now += time;
         self.turn();
