@@ -41,7 +41,7 @@ def test_every_public_name_is_documented() -> None:
 
 
 def _stub() -> dict[str, set[str]]:
-    """Classes of the stub with their members."""
+    """What the stub has, classes with their members."""
     tree = ast.parse((PACKAGE / "_forebay.pyi").read_text())
     found: dict[str, set[str]] = {}
     for node in tree.body:
@@ -55,6 +55,8 @@ def _stub() -> dict[str, set[str]]:
             found[node.name] = names
         elif isinstance(node, ast.FunctionDef):
             found[node.name] = set()
+        elif isinstance(node, ast.AnnAssign) and ast.unparse(node.target).isupper():
+            found[ast.unparse(node.target)] = set()
     return found
 
 
@@ -99,7 +101,7 @@ def test_pandas_and_pyarrow_are_not_imported() -> None:
 
 
 def test_every_dtype_has_its_short_name() -> None:
-    from forebay._snapshots import _DTYPES, dtype_name
+    from forebay._dtypes import _DTYPES, dtype_name
 
     for short, dtype in _DTYPES.items():
         assert dtype_name(short) == short

@@ -25,6 +25,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Who owns a run; the contents of `LOCK` as JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -122,9 +123,13 @@ impl Note {
     }
 }
 
+/// How long who is about to leave a run may take to say so on disk.
+const LEAVING: Duration = Duration::from_secs(2);
+
 impl Lock {
     /// Takes the run, or says who has it. `least` is the fencing number the catalog knows.
     pub fn take(disk: &Arc<dyn Disk>, path: &Path, least: u64) -> Result<Lock> {
+        let since = Instant::now();
         let mut file = loop {
             let mut file = open(disk, path)?;
             let before = read(&mut file);
@@ -137,6 +142,9 @@ impl Lock {
                         break file;
                     }
                 }
+                // Who is about to leave has said so and waits for the disk, and who has just come has not said it yet.
+                Err(Errno::WOULDBLOCK)
+                    if before.as_ref().is_some_and(|h| h.pid == 0) && since.elapsed() < LEAVING => {}
                 Err(Errno::WOULDBLOCK) => return Err(held(path, before.as_ref())),
                 Err(Errno::NOSYS | Errno::OPNOTSUPP | Errno::NOLCK) => {
                     without_flock(path, before.as_ref())?;
@@ -310,7 +318,7 @@ pub(crate) fn read_holder(path: &Path) -> Option<Holder> {
 fn patiently(file: &File) -> Result<(), Errno> {
     for _ in 0..5 {
         match flock(file, FlockOperation::NonBlockingLockExclusive) {
-            Err(Errno::WOULDBLOCK) => std::thread::sleep(std::time::Duration::from_millis(5)),
+            Err(Errno::WOULDBLOCK) => std::thread::sleep(Duration::from_millis(5)),
             other => return other,
         }
     }
@@ -438,6 +446,22 @@ mod tests {
             e.text().contains("a process that does not say which") && !e.text().contains("process 0"),
             "{e}"
         );
+    }
+
+    #[test]
+    fn a_holder_that_is_about_to_leave_is_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("LOCK");
+        drop(take(&path, 0).unwrap());
+        let leaving = File::open(&path).unwrap();
+        flock(&leaving, FlockOperation::LockExclusive).unwrap();
+        std::thread::scope(|scope| {
+            let comes = scope.spawn(|| take(&path, 0).map(drop));
+            // Longer than for somebody who only looks.
+            std::thread::sleep(Duration::from_millis(200));
+            flock(&leaving, FlockOperation::Unlock).unwrap();
+            comes.join().unwrap().unwrap();
+        });
     }
 
     #[test]
