@@ -2,7 +2,7 @@
 //! has put into `agent.log` of the runtime directory. An embedded owner
 //! writes warnings only.
 
-use crate::lock::lock;
+use forebay_host::lock;
 use std::fmt::Display;
 use std::io::Write;
 use std::sync::Mutex;

@@ -1,11 +1,11 @@
 //! The agent as a process: what `forebay up --by-need` and `forebay up --foreground` do.
 
 use crate::diary::Diary;
-use crate::lock::lock;
 use crate::network;
 use crate::rendezvous::Address;
 use crate::service::{Options, Service, Shared};
 use crate::start::{Gate, Reign};
+use forebay_host::lock;
 use forebay_host::{directories, parent, rlimits, sockets, threads};
 use forebay_types::{Error, Result};
 use std::path::{Path, PathBuf};

@@ -10,7 +10,6 @@ mod door;
 mod embedded;
 mod heart;
 mod host;
-mod lock;
 mod network;
 mod owner;
 mod page;

@@ -2,10 +2,10 @@
 //! socket; the rendezvous file says where the door is and holds what opens it.
 
 use crate::door;
-use crate::lock::lock;
 use crate::rendezvous::Address as Agent;
 use crate::service::Shared;
 use crate::words::Listening;
+use forebay_host::lock;
 use forebay_host::{directories, identity};
 use forebay_link::net::{Address, Key, Listen, Lobby, Network};
 use forebay_types::{Code, Error, Result};

@@ -3,8 +3,8 @@
 
 use crate::owner::steering::Ack;
 use crate::owner::{Page, Run};
-use forebay_arena::{Segment, TripleBuffer, TripleReader};
-use forebay_monitor::{Hub, Past, Reading, Rows, RunInfo, Source, Steer, StoredPoint};
+use forebay_arena::{Segment, TripleBuffer};
+use forebay_monitor::{Hub, Past, Rows, RunInfo, Source, Steer, StoredPoint};
 use forebay_types::watch::{Act, Declare, Phase, StateInfo};
 use forebay_types::{Code, Error, Result, limits};
 use std::path::PathBuf;
@@ -155,8 +155,6 @@ impl Rows for Points {
 }
 
 /// The reading end of a curve in a rank's segment.
-struct CurveReader(TripleReader);
-
 fn slot(segment: &Segment, block: u32, points: u32) -> Result<Box<dyn Source>> {
     if points as usize > limits::POINTS {
         return Err(Error::bad(format!(
@@ -164,15 +162,5 @@ fn slot(segment: &Segment, block: u32, points: u32) -> Result<Box<dyn Source>> {
             limits::POINTS
         )));
     }
-    Ok(Box::new(CurveReader(TripleBuffer::reader(segment.block(block)?, points)?)))
-}
-
-impl Source for CurveReader {
-    fn latest(&mut self) -> Result<Option<Reading>> {
-        Ok(self.0.latest().map(|(_, step, time, x, y)| Reading { step, time, x, y }))
-    }
-
-    fn watch(&mut self, watched: bool) {
-        self.0.watch(watched);
-    }
+    Ok(Box::new(TripleBuffer::reader(segment.block(block)?, points)?))
 }

@@ -9,7 +9,7 @@
 //! There are as many threads as requests are under way, and a request may wait as long as it has to: one that finds all
 //! threads busy gets another one, and a thread that has had nothing to do for some seconds ends.
 
-use crate::lock::lock;
+use forebay_host::lock;
 use forebay_types::{Code, Error, Result};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};

@@ -17,6 +17,7 @@ pub mod environment;
 mod ffi;
 pub mod fork;
 pub mod identity;
+mod mutex;
 pub mod parent;
 pub mod process;
 pub mod rlimits;
@@ -26,6 +27,7 @@ pub mod sockets;
 pub mod threads;
 pub mod wait;
 
+pub use mutex::lock;
 pub use process::{Process, ProcessState};
 pub use share::Share;
 pub use sockets::SocketPeer;

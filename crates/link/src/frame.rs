@@ -41,7 +41,8 @@ const CHECKED: usize = 60;
 /// Bytes of a header in a ring.
 pub const SHORT_BYTES: usize = 16;
 
-/// The kinds of frames on a control connection. Kinds from 16 on belong to call links.
+/// The kinds of frames on a control connection. Kinds from 16 on belong to calls
+/// ([`forebay_types::call::kind`]), from 64 on to runs on other hosts ([`forebay_types::line::kind`]).
 pub mod kind {
     /// The first frame of who connects.
     pub const HELLO: u16 = 1;

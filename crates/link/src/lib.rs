@@ -40,7 +40,7 @@ pub mod stream;
 pub mod watch;
 pub mod wire;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use forebay_host::lock;
 
 pub use frame::{Frame, Header};
 pub use greeting::Peer;
@@ -52,8 +52,3 @@ pub use shm::{ShmLink, ShmReceiver, ShmSender};
 pub use stream::Stream;
 pub use watch::{PeerState, Watch};
 pub use wire::{Failure, Message, Notes, Wire};
-
-/// A mutex whose data stay whole even if a holder panicked: each is changed in single steps.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}

@@ -21,7 +21,7 @@ pub struct Budget {
     used: AtomicU64,
 }
 
-/// PoolMemory of one connection; clones share it. It returns to the system with the last use.
+/// Memory of one connection; clones share it. It returns to the system with the last use.
 #[derive(Clone)]
 pub struct Pool {
     inner: Arc<Inner>,
@@ -46,7 +46,7 @@ pub struct Lease {
     home: Arc<Home>,
 }
 
-/// PoolMemory, aligned for every type of element.
+/// Memory, aligned for every type of element.
 enum Buffer {
     Block(OwnBlock),
     Ordinary(Vec<u128>),

@@ -3,7 +3,7 @@
 //! The client creates the segment as a memory file without a name and hands the descriptor over
 //! the control socket; requests go up, replies come down, arguments too big for a frame are
 //! blocks that the server uses in place. A client waits for its one server by futex; a server
-//! waits for all its clients and sockets in epoll on one [`Doorbell`]. Nothing in the segment
+//! waits for all its clients and sockets in `poll` on one [`Doorbell`]. Nothing in the segment
 //! needs recovery: when a side dies, the memory goes with the other one.
 
 use crate::frame::{Frame, Header};
@@ -77,7 +77,7 @@ impl ShmSender {
         self.producer.free()
     }
 
-    /// The peer sleeps in epoll: wake it by this doorbell, which it handed over. Once a link.
+    /// The peer sleeps in `poll`: wake it by this doorbell, which it handed over. Once a link.
     pub fn attach_doorbell(&self, descriptor: OwnedFd) -> Result<()> {
         self.bell.attach_doorbell(descriptor)
     }

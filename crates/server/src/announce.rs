@@ -8,8 +8,8 @@ use forebay_link::{Locator, Wire};
 use forebay_types::directory::{BrokerRequest, HEARTBEAT_MS, ServerInfo};
 use forebay_types::{Code, Result};
 
-use crate::peer::lock;
 use crate::shared::Shared;
+use forebay_host::lock;
 
 const TIMEOUT: Duration = Duration::from_secs(2);
 /// Between two attempts while there is no broker: one that comes is told well before it has settled.

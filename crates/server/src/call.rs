@@ -33,7 +33,8 @@ use forebay_types::call::RequestId;
 use forebay_types::{ArrayMeta, DType, Element, Error, Param, Result, Scalar, Signature};
 
 use crate::held::Turn;
-use crate::peer::{Peer, lock};
+use crate::peer::Peer;
+use forebay_host::lock;
 
 /// Where the bytes of an array are.
 pub(crate) enum Store {

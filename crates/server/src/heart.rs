@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use forebay_link::silence::HEART;
 
-use crate::peer::lock;
 use crate::shared::Shared;
+use forebay_host::lock;
 
 /// Time between two beats while replies wait for room in a ring.
 const FAST: Duration = Duration::from_millis(1);

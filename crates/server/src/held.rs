@@ -19,7 +19,7 @@ use forebay_link::pool::Budget;
 use forebay_types::held::ARRAYS;
 use forebay_types::{ArrayMeta, Code, DType, Error, Result};
 
-use crate::peer::lock;
+use forebay_host::lock;
 
 const PAGE: u64 = 4096;
 

@@ -12,9 +12,10 @@ use forebay_link::{Listener, Wire};
 use forebay_types::call::{Attached, ServerRequest};
 use forebay_types::{Code, Error, Result};
 
-use crate::peer::{Peer, lock};
+use crate::peer::Peer;
 use crate::poller::ClientEntry;
 use crate::shared::Shared;
+use forebay_host::lock;
 
 /// Most clients of one server.
 const CLIENTS: usize = 4_096;

@@ -12,8 +12,8 @@ use forebay_types::directory::Listens;
 use forebay_types::{Code, Error, Result};
 
 use crate::listen;
-use crate::peer::lock;
 use crate::shared::Shared;
+use forebay_host::lock;
 
 /// Opens the door, where that was asked for or the broker's is open; says what is announced.
 pub(crate) fn open(

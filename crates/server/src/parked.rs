@@ -15,9 +15,10 @@ use forebay_link::pool::Lease;
 use forebay_types::call::Item;
 
 use crate::held::{Turn, Waiter};
-use crate::peer::{Peer, lock};
+use crate::peer::Peer;
 use crate::shared::Shared;
 use crate::worker::Request;
+use forebay_host::lock;
 
 /// Most requests of one client that wait so; more stay in its ring.
 pub(crate) const PARKED: u32 = 1_024;

@@ -5,7 +5,7 @@
 //! wait is cut off.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use forebay_link::call::{Room, Sender};
 use forebay_link::pool::Budget;
@@ -26,11 +26,6 @@ pub(crate) struct Peer {
     pub parked: AtomicU32,
     gone: AtomicBool,
     sender: Sender,
-}
-
-/// A mutex whose data stay whole even if a holder panicked: each is changed in single steps.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Peer {

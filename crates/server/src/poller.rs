@@ -252,7 +252,7 @@ impl Poller {
             return;
         }
         shared.changed.store(false, Ordering::Release);
-        self.entries.append(&mut crate::peer::lock(&shared.newcomers));
+        self.entries.append(&mut forebay_host::lock(&shared.newcomers));
         self.entries.retain(|e| !e.peer.is_gone());
         self.resting.retain(|e| !e.peer.is_gone());
         if self.seen.len() > CLIENTS {

@@ -15,10 +15,10 @@ use forebay_types::{Code, Error, Result, Signature};
 
 use crate::announce::Announcer;
 use crate::call::Call;
-use crate::peer::lock;
 use crate::service::{Body, Service};
 use crate::shared::Shared;
 use crate::{heart, listen, network, worker};
+use forebay_host::lock;
 
 /// Most workers of one server.
 pub const WORKERS: usize = 256;

@@ -14,10 +14,11 @@ use forebay_types::{Code, Error, Result};
 
 use crate::crew::{Crew, SPARES, Spare};
 use crate::parked::Ready;
-use crate::peer::{Peer, lock};
+use crate::peer::Peer;
 use crate::poller::{ClientEntry, Poller};
 use crate::service::Service;
 use crate::worker;
+use forebay_host::lock;
 
 /// Into how many parts a limited address space goes: one for each client that may be there at a time.
 const SHARES: u64 = 64;

@@ -3,8 +3,8 @@
 
 use super::steering::{Ack, Action, LeftAct, LeftRank, Seen, Steering};
 use crate::diary::seconds_now;
-use crate::lock::lock;
 use forebay_arena::{Bell, Direction, Segment};
+use forebay_host::lock;
 use forebay_store::{OpenAct, Orphan};
 use forebay_types::Result;
 use forebay_types::control::word;

@@ -2,8 +2,8 @@
 //! queue; a thread of the agent carries it on, so that the store never waits for whoever looks.
 
 use super::{Run, Site};
-use crate::lock::lock;
 use forebay_arena::Segment;
+use forebay_host::lock;
 use forebay_store::Sink;
 use forebay_types::control::Ask;
 use forebay_types::record::Notice;
@@ -140,7 +140,7 @@ impl NewsQueue {
     }
 }
 
-/// NewsQueue that end with it.
+/// A queue of news that ends with it.
 pub struct Listening(pub Arc<NewsQueue>);
 
 impl Drop for Listening {

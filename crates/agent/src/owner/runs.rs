@@ -1,7 +1,7 @@
 //! The runs that this owner has open or still shows, by directory.
 
 use super::{Opener, Run, Session, Site};
-use crate::lock::lock;
+use forebay_host::lock;
 use forebay_store::Says;
 use forebay_types::control::{OpenRun, Resume, RunOpened};
 use forebay_types::{Code, Error, Result, limits};

@@ -2,10 +2,10 @@
 
 use super::proxy::Proxy;
 use super::{name, reading};
-use crate::lock::lock;
 use crate::owner::{Opener, Session};
 use crate::service::Shared;
 use crate::words::AdminRequest;
+use forebay_host::lock;
 use forebay_link::Wire;
 use forebay_store::{Reader, Says};
 use forebay_types::control::{OpenRun, OpeningWaits};

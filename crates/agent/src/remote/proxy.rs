@@ -6,10 +6,10 @@
 //!     +--rank left--> ended  +--too late--> ended: what came is written, a torn step is not listed
 //! ```
 
-use crate::lock::lock;
 use crate::owner::Session;
 use crate::service::Shared;
 use forebay_arena::{Direction, Doorbell, Segment, SegmentSpec, segments};
+use forebay_host::lock;
 use forebay_host::wait::{self, PollFlags};
 use forebay_link::run::{News, StoreEnd};
 use forebay_link::silence::OF_RANK;

@@ -30,10 +30,11 @@ mod transfer;
 mod watcher;
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use forebay_host::fork::own_pid;
+use forebay_host::lock;
 use forebay_link::call::Flusher;
 use forebay_link::{Locator, QuickMap};
 use forebay_types::directory::{Incarnation, SETTLING_MS, ServerInfo};
@@ -58,11 +59,6 @@ mod sync {
 const SETTLING: Duration = Duration::from_millis(SETTLING_MS + 500);
 /// Time between two looks whether the servers have come.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
-
-/// A mutex whose data stay whole even if a holder panicked: each is changed in single steps.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Whoever may interrupt a wait is asked so often.
 const SLICE: Duration = Duration::from_millis(100);

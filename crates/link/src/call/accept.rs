@@ -1,7 +1,7 @@
 //! How a server lets a client in that has introduced itself: with the segment that the client made, or over the
 //! connection itself when that came from another host.
 
-use super::{Flusher, Receiver, ReceivingWay, Sender, SendingWay, memory, network};
+use super::{Ends, Flusher, memory, network};
 use crate::pool::{Budget, Pool};
 use crate::shm::ShmLink;
 use crate::wire::Wire;
@@ -37,30 +37,15 @@ impl Accepted {
     }
 
     /// The link, once the client has its answer. Its large arguments from another host have room within the budget.
-    pub fn begin(
-        self,
-        wire: Wire,
-        budget: &Arc<Budget>,
-        flusher: &Arc<Flusher>,
-    ) -> Result<(Sender, Receiver)> {
+    pub fn begin(self, wire: Wire, budget: &Arc<Budget>, flusher: &Arc<Flusher>) -> Result<Ends> {
         let Some((link, _)) = self.here else {
             #[cfg(feature = "socketpair")]
             if wire.net().is_none() {
-                let (sender, receiver) = super::socketpair::ends(wire, budget, false)?;
-                return Ok((
-                    Sender(SendingWay::Socketpair(Box::new(sender))),
-                    Receiver(ReceivingWay::Socketpair(Box::new(receiver))),
-                ));
+                return Ok(super::by_socketpair(super::socketpair::ends(wire, budget, false)?));
             }
-            let pool = Pool::new(budget);
-            let stream = wire.into_calls()?;
-            let (sender, receiver) = network::of_server(stream, pool, flusher.clone());
-            return Ok((
-                Sender(SendingWay::Network(Box::new(sender))),
-                Receiver(ReceivingWay::Network(Box::new(receiver))),
-            ));
+            let (stream, pool) = (wire.into_calls()?, Pool::new(budget));
+            return Ok(super::by_network(network::of_server(stream, pool, flusher.clone())));
         };
-        let (sender, receiver) = memory::of_server(link, wire);
-        Ok((Sender(SendingWay::Memory(Box::new(sender))), Receiver(ReceivingWay::Memory(receiver))))
+        Ok(super::by_memory(memory::of_server(link, wire)))
     }
 }

@@ -1,6 +1,6 @@
 //! How a client comes to a server: by its socket and a segment of this host, or through its door on another one.
 
-use super::{Receiver, ReceivingWay, Sender, SendingWay, memory, network, room};
+use super::{Ends, memory, network, room};
 use crate::net::{Address, Key, Keys};
 use crate::pool::{Budget, Pool};
 use crate::stream::Flusher;
@@ -65,7 +65,7 @@ impl NotLetIn {
 }
 
 /// Attaches a client to a server. `ServerLost` when it is gone, or another one by now.
-pub fn dial(to: &Target) -> Result<(Sender, Receiver), NotLetIn> {
+pub fn dial(to: &Target) -> Result<Ends, NotLetIn> {
     match &to.door {
         None if to.by_socket => by_socket(to),
         // A socket that is not to be seen from here: in a container, say.
@@ -79,21 +79,17 @@ pub fn dial(to: &Target) -> Result<(Sender, Receiver), NotLetIn> {
 }
 
 #[cfg(feature = "socketpair")]
-fn by_socket(to: &Target) -> Result<(Sender, Receiver), NotLetIn> {
+fn by_socket(to: &Target) -> Result<Ends, NotLetIn> {
     let mut wire = greet(to, Path::new(&to.server.socket))?;
     let request = ServerRequest::Attach { client: to.client };
     let (answer, _) =
         wire.ask_while(&request, &[], |process| (to.still)(process)).map_err(NotLetIn::answered)?;
     agree(to.server, answer)?;
-    let (sender, receiver) = super::socketpair::ends(wire, &Budget::new(room()), true)?;
-    Ok((
-        Sender(SendingWay::Socketpair(Box::new(sender))),
-        Receiver(ReceivingWay::Socketpair(Box::new(receiver))),
-    ))
+    Ok(super::by_socketpair(super::socketpair::ends(wire, &Budget::new(room()), true)?))
 }
 
 #[cfg(not(feature = "socketpair"))]
-fn by_socket(to: &Target) -> Result<(Sender, Receiver), NotLetIn> {
+fn by_socket(to: &Target) -> Result<Ends, NotLetIn> {
     let mut wire = greet(to, Path::new(&to.server.socket))?;
     let mut link = memory::link(to.server.room)?;
     let request = ServerRequest::Attach { client: to.client };
@@ -107,19 +103,17 @@ fn by_socket(to: &Target) -> Result<(Sender, Receiver), NotLetIn> {
     link.sender().attach_doorbell(bell)?;
     let heart = Some((link.segment().clone(), word::HEARTBEAT));
     let watch = Watch::new(wire.watch_fd()?, wire.process(), heart);
-    let (sender, receiver) = memory::of_client(link, wire, watch);
-    Ok((Sender(SendingWay::Memory(Box::new(sender))), Receiver(ReceivingWay::Memory(receiver))))
+    Ok(super::by_memory(memory::of_client(link, wire, watch)))
 }
 
-fn by_network(to: &Target, (address, key): &(Address, Key)) -> Result<(Sender, Receiver), NotLetIn> {
+fn by_network(to: &Target, (address, key): &(Address, Key)) -> Result<Ends, NotLetIn> {
     let mut wire = greet_there(address, &key.clone().into())?;
     let request = ServerRequest::Attach { client: to.client };
     let (answer, _) = wire.ask_with(&request, &[], PATIENCE).map_err(NotLetIn::answered)?;
     agree(to.server, answer)?;
     let pool = Pool::new(&Budget::new(room()));
     let stream = wire.into_calls()?;
-    let (sender, receiver) = network::of_client(stream, pool, to.flusher.clone(), to.silence);
-    Ok((Sender(SendingWay::Network(Box::new(sender))), Receiver(ReceivingWay::Network(Box::new(receiver)))))
+    Ok(super::by_network(network::of_client(stream, pool, to.flusher.clone(), to.silence)))
 }
 
 /// Greets a server. One that closes the connection before a word is at its end, which the next attempt tells, or has

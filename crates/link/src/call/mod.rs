@@ -1,5 +1,6 @@
 //! The link of calls: requests, replies and the arrays that belong to them, between a client and a server. Which way
-//! they go is decided here, when a client comes to a server ([`dial()`], [`Accepted`]), and nobody else asks.
+//! they go is decided here, when a client comes to a server ([`dial()`], [`Accepted`]); all that others ask is whether both
+//! are on one host ([`Sender::is_near`]).
 //!
 //! | | shared memory | network |
 //! | --- | --- | --- |
@@ -19,8 +20,8 @@
 //! How waiting goes is the same everywhere: look at [`pending`](Receiver::pending), arm, look once more, sleep on the
 //! doorbell and the sockets, disarm.
 //!
-//! Another way is a file here with these methods, and a line in each of [`SendingWay`], [`ReceivingWay`] and `either`.
-//! One stands in `tests/socketpair.rs`: with the feature of that name it takes the place of shared memory, and the suites
+//! Another way is a file here with these methods, a line in each of [`SendingWay`], [`ReceivingWay`] and `either`, and the
+//! place in `dial` and `accept` where it is chosen. One stands in `tests/socketpair.rs`: with the feature of that name it takes the place of shared memory, and the suites
 //! of calls run over it.
 
 mod accept;
@@ -89,6 +90,22 @@ pub enum Room<'a> {
     Lent(&'a Segment),
     /// In memory of this process, where they come from the network and go there.
     Own(&'a Pool),
+}
+
+/// Both ends of one side.
+type Ends = (Sender, Receiver);
+
+fn by_memory((sender, receiver): (memory::Sender, memory::Receiver)) -> Ends {
+    (Sender(SendingWay::Memory(Box::new(sender))), Receiver(ReceivingWay::Memory(receiver)))
+}
+
+fn by_network((sender, receiver): (network::Sender, network::Receiver)) -> Ends {
+    (Sender(SendingWay::Network(Box::new(sender))), Receiver(ReceivingWay::Network(Box::new(receiver))))
+}
+
+#[cfg(feature = "socketpair")]
+fn by_socketpair((sender, receiver): (socketpair::Sender, socketpair::Receiver)) -> Ends {
+    (Sender(SendingWay::Socketpair(Box::new(sender))), Receiver(ReceivingWay::Socketpair(Box::new(receiver))))
 }
 
 macro_rules! either {

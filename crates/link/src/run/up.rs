@@ -24,8 +24,6 @@ const BACKLOG: usize = 256 << 10;
 const BULK_BACKLOG: usize = 64 << 10;
 /// Bytes of records in one frame.
 const FRAME: usize = 64 << 10;
-/// Most bytes of a block in one frame.
-const PIECE: u64 = 4 << 20;
 /// The rank's words are told when they have changed, so often.
 const WORDS: Duration = Duration::from_millis(50);
 /// Points of a watched curve are sent so often.
@@ -241,7 +239,7 @@ impl Up {
 
     /// A piece of the first block, if the window has room.
     fn piece(&mut self, line: &mut Stream) -> Result<bool> {
-        let room = self.window.room().min(PIECE);
+        let room = self.window.room();
         let Some(first) = self.bulk.front_mut().filter(|_| room > 0) else { return Ok(false) };
         let end = (first.at + room).min(first.len);
         let (index, generation, range) = (first.index, first.generation, first.at..end);

@@ -11,7 +11,7 @@
 //! | a run that is written from another host ([`crate::run`]) | records, notices, words | bytes of blocks, into the mirror |
 //!
 //! A connection begins as a conversation and becomes one of the others when both sides have agreed on it
-//! ([`crate::Wire::into_stream`]).
+//! ([`crate::Wire::into_calls`], [`crate::Wire::into_run`]).
 
 mod channel;
 mod flusher;

@@ -1,10 +1,10 @@
 //! Acts upon a run: from whoever asks into the log, to the ranks, and what became of them.
 
 use super::Run;
-use crate::lock::lock;
 use crate::owner::controller::Outside;
 use crate::owner::steering::GONE;
 use crate::words::Steered;
+use forebay_host::lock;
 use forebay_store::Owner;
 use forebay_types::watch::{Act, Phase};
 use forebay_types::{Code, Error, Result};

@@ -1,4 +1,4 @@
-//! A lock whose holder cannot leave half of a change behind when it panics.
+//! A mutex whose holder cannot leave half of a change behind when it panics, since each change is a single step.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
