@@ -42,7 +42,7 @@ pub fn line(data: &[u8]) {
         super::mend_all(&mut bytes);
     }
     let (mut peer, socket) = UnixStream::pair().expect("a pair of sockets");
-    let mut line = Stream::over_socket(socket);
+    let mut line = Stream::of_run(socket);
     peer.write_all(&bytes).expect("room in a socket");
     peer.shutdown(Shutdown::Write).expect("its end");
     let begun = Instant::now();

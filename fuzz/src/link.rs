@@ -1,7 +1,7 @@
 //! Bytes as what a peer on the network sends over a call link.
 
 use forebay_link::pool::{Budget, Pool};
-use forebay_link::stream::PooledStream;
+use forebay_link::stream::Stream;
 use std::io::Write;
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::time::Duration;
@@ -17,8 +17,8 @@ pub fn link(data: &[u8]) {
     }
     let (mut peer, socket) = pair();
     let budget = Budget::new(1 << 20);
-    let made = PooledStream::over_socket(socket, Pool::new(&budget)).expect("a link");
-    let (_, mut receiver, mut pool) = made.split();
+    let (_, mut receiver) = Stream::of_calls(socket).expect("a link").split();
+    let mut pool = Pool::new(&budget);
     peer.write_all(&bytes).expect("room in a socket");
     peer.shutdown(Shutdown::Write).expect("its end");
     loop {

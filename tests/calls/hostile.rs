@@ -6,16 +6,17 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use forebay_arena::Doorbell;
-use forebay_link::{Frame, Header, Link, ShmLink, Wire};
+use forebay_link::{Frame, Header, Wire};
 use forebay_types::call::{self, BIG_ENDIAN, Call, Item, Location, ServerRequest, kind};
 use forebay_types::codec::Writer;
 use forebay_types::record::BlockRef;
 use forebay_types::{ArrayMeta, Code, DType, Result, Shape};
 
+use crate::frames::{Link, Memory};
 use crate::roles::World;
 
 struct Raw {
-    link: ShmLink,
+    link: Memory,
     _bell: Doorbell,
     wire: Wire,
     /// The server's doorbell as it came.
@@ -42,9 +43,9 @@ fn attach(world: &World) -> Raw {
 
 /// As a client does whose doorbell is `shared`.
 fn attach_with(world: &World, bell: Doorbell, shared: &OwnedFd) -> Raw {
-    let (mut wire, mut link) = (dial(world), ShmLink::create(1 << 20, 16).unwrap());
-    let theirs = introduce(&mut wire, link.segment().fd(), shared.as_fd()).unwrap();
-    link.sender().attach_doorbell(theirs.try_clone().unwrap()).unwrap();
+    let (mut wire, link) = (dial(world), Memory::create(1 << 20, 16).unwrap());
+    let theirs = introduce(&mut wire, link.segment.fd(), shared.as_fd()).unwrap();
+    link.sender.attach_doorbell(theirs.try_clone().unwrap()).unwrap();
     Raw { link, _bell: bell, wire, theirs }
 }
 
@@ -183,9 +184,9 @@ fn a_client_whose_memory_could_be_cut_short_is_not_let_in() {
     let world = World::new();
     let _server = world.server("one", 1);
     let client = world.client();
-    let honest = ShmLink::create(1 << 20, 16).unwrap();
+    let honest = Memory::create(1 << 20, 16).unwrap();
     let mut bytes = vec![0; 1 << 20];
-    let n = rustix::io::pread(honest.segment().fd(), &mut bytes, 0).unwrap();
+    let n = rustix::io::pread(honest.segment.fd(), &mut bytes, 0).unwrap();
     let unsealed = memfd_create("unsealed", MemfdFlags::CLOEXEC).unwrap();
     rustix::io::pwrite(&unsealed, &bytes[..n], 0).unwrap();
     rustix::fs::ftruncate(&unsealed, 8 << 20).unwrap();
@@ -209,12 +210,12 @@ fn a_doorbell_that_waits_for_ever_holds_up_nobody() {
     let mut raw = attach_with(&world, bell, &shared);
     fcntl_setfl(&shared, OFlags::empty()).unwrap();
     for id in 1..=10 {
-        raw.link.receiver().prepare_sleep();
+        raw.link.receiver.prepare_sleep();
         assert_eq!(ask(&mut raw, id, 0, "void", &[]).0, 0);
         client.call("void", vec![], Some(Duration::from_secs(5))).unwrap();
     }
     let event = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
-    let e = introduce(&mut dial(&world), raw.link.segment().fd(), event.as_fd()).unwrap_err();
+    let e = introduce(&mut dial(&world), raw.link.segment.fd(), event.as_fd()).unwrap_err();
     assert!(e.text().contains("doorbell"), "{e}");
 }
 

@@ -11,6 +11,8 @@ mod crowds;
 mod cuts;
 mod deaths;
 mod failures;
+#[path = "../../crates/link/tests/frames/mod.rs"]
+mod frames;
 mod hostile;
 mod references;
 mod roles;

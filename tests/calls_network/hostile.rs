@@ -6,13 +6,14 @@ use std::time::{Duration, Instant};
 
 use forebay_link::net::{Address, Fingerprint};
 use forebay_link::pool::{Budget, Pool};
-use forebay_link::stream::{PooledStream, Received};
-use forebay_link::{Header, Link, Wire};
+use forebay_link::stream::Received;
+use forebay_link::{Header, Wire};
 use forebay_types::call::{self, Call, Item, Location, ServerRequest, kind};
 use forebay_types::codec::Writer;
 use forebay_types::record::BlockRef;
 use forebay_types::{ArrayMeta, Code, DType, Shape};
 
+use crate::frames::{Link, Pooled};
 use crate::roles::{World, until};
 
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -21,17 +22,17 @@ fn address(world: &World) -> Address {
     world.client().services().unwrap()[0].servers[0].listens.clone().unwrap().address.parse().unwrap()
 }
 
-fn attach(world: &World) -> PooledStream {
+fn attach(world: &World) -> Pooled {
     let listens = world.client().services().unwrap()[0].servers[0].listens.clone().unwrap();
     let certificate = listens.certificate.map(|c| Fingerprint::parse(&c).unwrap());
     let key = world.broker.as_ref().unwrap().network().1.behind(certificate);
     let mut wire = Wire::connect_net(&address(world), "client", &key.into(), PATIENCE).unwrap();
     wire.ask_with(&ServerRequest::Attach { client: 7 }, &[], PATIENCE).unwrap();
-    PooledStream::new(wire.into_calls().unwrap(), Pool::new(&Budget::new(1 << 30)))
+    Pooled::new(wire.into_calls().unwrap(), Pool::new(&Budget::new(1 << 30)))
 }
 
 /// The next reply; none when the server hangs up.
-fn reply(link: &mut PooledStream) -> Option<(u32, String)> {
+fn reply(link: &mut Pooled) -> Option<(u32, String)> {
     let deadline = Instant::now() + PATIENCE;
     loop {
         match link.try_receive() {
@@ -52,7 +53,7 @@ fn request(issue: u32, service: &str, items: &[Item]) -> Vec<u8> {
     w.finish()
 }
 
-fn ask(link: &mut PooledStream, id: u64, issue: u32, service: &str, items: &[Item]) -> (u32, String) {
+fn ask(link: &mut Pooled, id: u64, issue: u32, service: &str, items: &[Item]) -> (u32, String) {
     link.send(&Header::new(kind::REQUEST, id), &[&request(issue, service, items)]).unwrap();
     reply(link).unwrap()
 }

@@ -14,6 +14,8 @@ mod cuts;
 mod deaths;
 #[path = "../calls/failures.rs"]
 mod failures;
+#[path = "../../crates/link/tests/frames/mod.rs"]
+mod frames;
 mod hostile;
 mod hosts;
 mod net;

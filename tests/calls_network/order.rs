@@ -5,20 +5,21 @@ use std::time::{Duration, Instant};
 use forebay_client::call::Arg;
 use forebay_link::net::{Listen, Lobby};
 use forebay_link::pool::{Budget, Pool};
-use forebay_link::stream::{PooledStream, Received};
-use forebay_link::{Header, Link, Locator, Wire};
+use forebay_link::stream::Received;
+use forebay_link::{Header, Locator, Wire};
 use forebay_types::call::{self, Attached, BIG_ENDIAN, Item, Location, Outcome, ServerRequest, kind};
 use forebay_types::codec::Writer;
 use forebay_types::directory::{BrokerRequest, Incarnation, Listens, ServerInfo};
 use forebay_types::record::BlockRef;
 use forebay_types::{ArrayMeta, DType, Shape};
 
+use crate::frames::{Link, Pooled};
 use crate::roles::World;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Announces itself to the broker with one service and waits for its client, to whom it is a link.
-fn announced(world: &World, signature: &str) -> (Wire, impl FnOnce() -> PooledStream + use<>) {
+fn announced(world: &World, signature: &str) -> (Wire, impl FnOnce() -> Pooled + use<>) {
     let key = world.broker.as_ref().unwrap().network().1.clone();
     let address = "127.0.0.1:0".parse().unwrap();
     let listen = Listen { address, key: key.behind(None), tls_on_loopback: false, role: "server".into() };
@@ -44,7 +45,7 @@ fn announced(world: &World, signature: &str) -> (Wire, impl FnOnce() -> PooledSt
         assert!(matches!(asked.parse().unwrap(), ServerRequest::Attach { .. }));
         let attached = Attached { incarnation: info.incarnation, pid: info.pid, name: info.name };
         wire.reply(asked.id, &Ok(serde_json::to_value(attached).unwrap())).unwrap();
-        PooledStream::new(wire.into_calls().unwrap(), Pool::new(&Budget::new(1 << 30)))
+        Pooled::new(wire.into_calls().unwrap(), Pool::new(&Budget::new(1 << 30)))
     };
     (broker, accept)
 }

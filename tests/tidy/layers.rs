@@ -215,7 +215,7 @@ fn state_machines_name_nothing_of_the_outer_world() {
 
 /// The ways that frames of calls go. Which one it is, `crates/link/src/call` knows alone.
 const TRANSPORTS: &[&str] =
-    &["ShmLink", "ShmSender", "ShmReceiver", "PooledStream", "StreamSender", "StreamReceiver", "NetSocket"];
+    &["ShmLink", "ShmSender", "ShmReceiver", "StreamSender", "StreamReceiver", "NetSocket"];
 
 #[test]
 fn who_calls_and_who_is_called_do_not_ask_by_which_way() {

@@ -1,8 +1,13 @@
 //! Times frames between two processes over a call link beside the machine's own figures:
 //! `cargo run --release -p forebay-link --example round_trip`.
 
-use forebay_link::{Frame, Header, Link, Listener, ShmLink, Wire};
+use forebay_link::{Frame, Header, Listener, Wire};
 use std::time::{Duration, Instant};
+
+#[path = "../tests/frames/mod.rs"]
+mod frames;
+
+use frames::{Link, Memory};
 
 const LONG: Duration = Duration::from_secs(20);
 
@@ -10,7 +15,7 @@ fn echo(socket: &std::path::Path) -> forebay_types::Result<()> {
     let mut wire = Wire::connect_as(socket, "server", LONG)?;
     let request = wire.receive(LONG)?;
     let fd = request.fds.into_iter().next().expect("a segment comes with the request");
-    let mut link = ShmLink::accept(fd)?;
+    let mut link = Memory::accept(fd)?;
     wire.answer(request.id, &true, &[])?;
     let mut frame = Frame::default();
     while !wire.peer_gone() {
@@ -23,7 +28,7 @@ fn echo(socket: &std::path::Path) -> forebay_types::Result<()> {
 }
 
 /// Median of single round trips in microseconds, with a silence before each.
-fn round_trips(link: &mut ShmLink, n: usize, body: &[u8], silence: Duration) -> forebay_types::Result<f64> {
+fn round_trips(link: &mut Memory, n: usize, body: &[u8], silence: Duration) -> forebay_types::Result<f64> {
     let mut frame = Frame::default();
     let mut times = Vec::with_capacity(n);
     for id in 0..n {
@@ -54,8 +59,8 @@ fn main() -> forebay_types::Result<()> {
         .map_err(io)?;
     let accepted = listener.accept(Some(Instant::now() + LONG))?;
     let mut wire = accepted.expect("the other process connects").greet("client", LONG)?;
-    let mut link = ShmLink::create(0, 0)?;
-    wire.ask_with(&"attach", &[link.segment().fd()], LONG)?;
+    let mut link = Memory::create(0, 0)?;
+    wire.ask_with(&"attach", &[link.segment.fd()], LONG)?;
     round_trips(&mut link, 100_000, b"", Duration::ZERO)?;
     for (what, n, bytes, silence) in [
         ("64-byte frames, both active", 1_000_000, 0, 0),

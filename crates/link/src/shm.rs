@@ -7,17 +7,12 @@
 //! needs recovery: when a side dies, the memory goes with the other one.
 
 use crate::frame::{Frame, Header};
-use crate::link::Link;
-use crate::watch::{PeerState, Watch};
-use forebay_arena::{Bell, Consumer, Direction, Full, Producer, Segment, SegmentSpec, Spin, segments};
-use forebay_types::{Code, Error, Result};
+use forebay_arena::{Bell, Consumer, Direction, Full, Producer, Segment, SegmentSpec, segments};
+use forebay_types::{Error, Result};
 use std::os::fd::OwnedFd;
-use std::time::{Duration, Instant};
 
 /// Bytes of each ring: room for several of the largest frames.
 pub const RING_BYTES: u64 = 1 << 20;
-/// A waiting client looks at its peer so often.
-const LOOK: Duration = Duration::from_millis(50);
 
 /// The sending half.
 pub struct ShmSender {
@@ -29,7 +24,6 @@ pub struct ShmSender {
 pub struct ShmReceiver {
     consumer: Consumer,
     bell: Bell,
-    spin: Spin,
 }
 
 /// A call link, one side of it.
@@ -37,7 +31,6 @@ pub struct ShmLink {
     segment: Segment,
     sender: ShmSender,
     receiver: ShmReceiver,
-    watch: Option<Watch>,
 }
 
 impl ShmSender {
@@ -72,11 +65,6 @@ impl ShmSender {
         self.bell.ring();
     }
 
-    /// Bytes free in the ring.
-    pub fn free(&mut self) -> u64 {
-        self.producer.free()
-    }
-
     /// The peer sleeps in `poll`: wake it by this doorbell, which it handed over. Once a link.
     pub fn attach_doorbell(&self, descriptor: OwnedFd) -> Result<()> {
         self.bell.attach_doorbell(descriptor)
@@ -103,32 +91,6 @@ impl ShmReceiver {
     #[inline]
     pub fn pending(&mut self) -> bool {
         self.consumer.pending()
-    }
-
-    /// Waits for a frame until the deadline, asking `check` now and then whether it is still
-    /// worth while; its error ends the waiting.
-    #[inline]
-    pub fn wait(&mut self, deadline: Option<Instant>, mut check: impl FnMut() -> Result<()>) -> Result<bool> {
-        if self.consumer.pending() {
-            return Ok(true);
-        }
-        loop {
-            let look = Instant::now() + LOOK;
-            let until = deadline.map_or(look, |d| d.min(look));
-            let consumer = &mut self.consumer;
-            if self.bell.wait(|| consumer.pending(), Some(until), &mut self.spin) {
-                return Ok(true);
-            }
-            check()?;
-            if deadline.is_some_and(|d| Instant::now() >= d) {
-                return Ok(false);
-            }
-        }
-    }
-
-    /// The bell that the peer rings, for a watcher that wants to wake who waits here.
-    pub fn bell(&self) -> &Bell {
-        &self.bell
     }
 
     /// This side is about to sleep on its doorbell: look at [`ShmReceiver::pending`] once more
@@ -178,19 +140,9 @@ impl ShmLink {
         let receives = sends.opposite();
         ShmLink {
             sender: ShmSender { producer: segment.producer(sends), bell: segment.bell(sends) },
-            receiver: ShmReceiver {
-                consumer: segment.consumer(receives),
-                bell: segment.bell(receives),
-                spin: Spin::new(),
-            },
+            receiver: ShmReceiver { consumer: segment.consumer(receives), bell: segment.bell(receives) },
             segment,
-            watch: None,
         }
-    }
-
-    /// Looks after the peer while waiting.
-    pub fn watch(&mut self, watch: Watch) {
-        self.watch = Some(watch);
     }
 
     /// The segment: descriptor, allocator, blocks, control words.
@@ -207,49 +159,4 @@ impl ShmLink {
     pub fn sender(&mut self) -> &mut ShmSender {
         &mut self.sender
     }
-
-    /// The receiving half.
-    pub fn receiver(&mut self) -> &mut ShmReceiver {
-        &mut self.receiver
-    }
-}
-
-impl Link for ShmLink {
-    #[inline]
-    fn send(&mut self, header: &Header, body: &[&[u8]]) -> Result<()> {
-        Ok(self.sender.send(header, body)?)
-    }
-
-    #[inline]
-    fn try_recv(&mut self, frame: &mut Frame) -> Result<bool> {
-        self.receiver.try_recv(frame)
-    }
-
-    #[inline]
-    fn pending(&mut self) -> bool {
-        self.receiver.pending()
-    }
-
-    fn wait(&mut self, deadline: Option<Instant>) -> Result<bool> {
-        let watch = &mut self.watch;
-        self.receiver.wait(deadline, || watch.as_mut().map_or(Ok(()), ensure_alive))
-    }
-}
-
-/// `ServerLost` that says what became of the peer.
-pub fn ensure_alive(watch: &mut Watch) -> Result<()> {
-    let state = watch.check();
-    if state == PeerState::Alive {
-        return Ok(());
-    }
-    let pid = watch.process().map_or("unknown".to_owned(), |p| p.pid.to_string());
-    Err(Error::new(
-        Code::ServerLost,
-        match state {
-            PeerState::Stopped => format!(
-                "the process at the other end (pid {pid}) is stopped; `kill -CONT {pid}` lets it go on"
-            ),
-            _ => format!("the process at the other end (pid {pid}) has ended"),
-        },
-    ))
 }

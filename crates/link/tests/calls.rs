@@ -1,19 +1,23 @@
 //! The call link: two sides over one segment, and a peer that dies or is stopped.
 
 use forebay_arena::Doorbell;
-use forebay_link::{Frame, Header, Link, Listener, PeerState, ShmLink, Watch, Wire};
+use forebay_link::{Frame, Header, Listener, PeerState, Watch, Wire};
 use forebay_types::Code;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
+
+mod frames;
+
+use frames::{Link, Memory};
 
 /// Two seconds are promised; a machine busy with other tests is given five.
 const LATE: Duration = Duration::from_secs(5);
 
 const LONG: Duration = Duration::from_secs(20);
 
-fn pair() -> (ShmLink, ShmLink) {
-    let client = ShmLink::create(1 << 20, 16).unwrap();
-    let server = ShmLink::accept(client.segment().fd().try_clone_to_owned().unwrap()).unwrap();
+fn pair() -> (Memory, Memory) {
+    let client = Memory::create(1 << 20, 16).unwrap();
+    let server = Memory::accept(client.segment.fd().try_clone_to_owned().unwrap()).unwrap();
     (client, server)
 }
 
@@ -26,19 +30,19 @@ fn a_server_sleeps_on_one_doorbell_for_all_its_clients() {
     let bell = Doorbell::new().unwrap();
     let (mut clients, mut servers): (Vec<_>, Vec<_>) = (0..8).map(|_| pair()).unzip();
     for client in &mut clients {
-        client.sender().attach_doorbell(bell.share().unwrap()).unwrap();
+        client.sender.attach_doorbell(bell.share().unwrap()).unwrap();
     }
     let thread = std::thread::spawn(move || {
         let mut frame = Frame::default();
         for turn in [5usize, 0, 7] {
             loop {
-                servers.iter_mut().for_each(|s| s.receiver().prepare_sleep());
+                servers.iter_mut().for_each(|s| s.receiver.prepare_sleep());
                 if servers.iter_mut().any(|s| s.pending()) {
                     break;
                 }
                 assert!(bell.wait(soon()).unwrap(), "the doorbell is rung");
             }
-            servers.iter_mut().for_each(|s| s.receiver().cancel_sleep());
+            servers.iter_mut().for_each(|s| s.receiver.cancel_sleep());
             assert!(servers[turn].try_recv(&mut frame).unwrap());
             servers[turn].send(&Header::new(17, frame.header.id), &[]).unwrap();
         }
@@ -56,8 +60,8 @@ fn a_server_sleeps_on_one_doorbell_for_all_its_clients() {
 #[test]
 fn garbage_in_the_ring_is_refused_without_a_panic() {
     let (client, mut server) = pair();
-    let (segment, sender, receiver) = client.split();
-    drop((sender, receiver));
+    let Memory { segment, sender, .. } = client;
+    drop(sender);
     let mut raw = segment.producer(forebay_arena::Direction::Up);
     raw.push(&[b"neither header nor body"]).unwrap();
     let mut frame = Frame::default();
@@ -74,7 +78,7 @@ fn a_segment_that_is_no_call_link_is_refused() {
         SegmentSpec { name: String::new(), kind: 1, up_bytes: 0, down_bytes: 0, block_bytes: 0, blocks: 0 };
     let segment = Segment::create(&spec).unwrap();
     let fd = segment.fd().try_clone_to_owned().unwrap();
-    assert_eq!(ShmLink::accept(fd).err().unwrap().code(), Code::BadArgument);
+    assert_eq!(Memory::accept(fd).err().unwrap().code(), Code::BadArgument);
 }
 
 /// Runs this test's program again as the other process; see `peer_process`.
@@ -93,9 +97,9 @@ fn peer_process() {
     let Some(socket) = std::env::var_os("FOREBAY_TEST_PEER") else { return };
     let mut wire = Wire::connect_as(socket.as_ref(), "server", LONG).unwrap();
     let request = wire.receive(LONG).unwrap();
-    let mut link = ShmLink::accept(request.fds.into_iter().next().unwrap()).unwrap();
+    let mut link = Memory::accept(request.fds.into_iter().next().unwrap()).unwrap();
     wire.answer(request.id, &true, &[]).unwrap();
-    let heart = link.segment().clone();
+    let heart = link.segment.clone();
     std::thread::spawn(move || {
         loop {
             heart.word(0).fetch_add(1, Ordering::Relaxed);
@@ -115,7 +119,7 @@ fn peer_process() {
 
 struct Other {
     child: std::process::Child,
-    link: ShmLink,
+    link: Memory,
     watch: Option<Watch>,
     _dir: tempfile::TempDir,
     _wire: Wire,
@@ -134,9 +138,9 @@ fn other() -> Other {
     let listener = Listener::bind(&path).unwrap();
     let child = spawn_peer(&path);
     let mut wire = listener.accept(soon()).unwrap().unwrap().greet("client", LONG).unwrap();
-    let link = ShmLink::create(1 << 20, 4).unwrap();
-    wire.ask_with(&"attach", &[link.segment().fd()], LONG).unwrap();
-    let heart = Some((link.segment().clone(), 0));
+    let link = Memory::create(1 << 20, 4).unwrap();
+    wire.ask_with(&"attach", &[link.segment.fd()], LONG).unwrap();
+    let heart = Some((link.segment.clone(), 0));
     let watch = Watch::new(wire.watch_fd().unwrap(), wire.process(), heart);
     Other { child, link, watch: Some(watch), _dir: dir, _wire: wire }
 }

@@ -4,12 +4,15 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use forebay_link::Link;
 use forebay_link::frame::{HEADER_BYTES, Header, kind};
 use forebay_link::pool::{Budget, Pool};
-use forebay_link::stream::{Flusher, PIECE_BYTES, PooledStream, Received};
+use forebay_link::stream::{Flusher, PIECE_BYTES, Received};
 use forebay_types::{Code, Error, Result};
 use proptest::prelude::*;
+
+mod frames;
+
+use frames::{Link, Pooled};
 
 const REQUEST: u16 = 0x10;
 const LONG: Duration = Duration::from_secs(10);
@@ -20,16 +23,16 @@ fn sockets() -> (TcpStream, TcpStream) {
     (one, listener.accept().unwrap().0)
 }
 
-fn link(socket: TcpStream, budget: u64) -> PooledStream {
-    PooledStream::over_socket(socket, Pool::new(&Budget::new(budget))).unwrap()
+fn link(socket: TcpStream, budget: u64) -> Pooled {
+    Pooled::over_socket(socket, Pool::new(&Budget::new(budget))).unwrap()
 }
 
-fn pair() -> (PooledStream, PooledStream) {
+fn pair() -> (Pooled, Pooled) {
     let (one, other) = sockets();
     (link(one, 1 << 30), link(other, 1 << 30))
 }
 
-fn next(link: &mut PooledStream) -> Result<Received> {
+fn next(link: &mut Pooled) -> Result<Received> {
     let deadline = Instant::now() + LONG;
     loop {
         if let Some(received) = link.try_receive()? {

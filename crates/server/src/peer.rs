@@ -4,8 +4,8 @@
 //! has no room for waits here, in memory of the server, and goes out later. Whoever lets too much
 //! wait is cut off.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use forebay_link::call::{Room, Sender};
 use forebay_link::pool::Budget;

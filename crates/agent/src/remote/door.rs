@@ -87,7 +87,14 @@ fn attach<'a>(
         }
     };
     match Proxy::attach(shared, session, &opened.opened, &measures) {
-        Ok(proxy) => line.answer(id, &proxy.attached(), &[]).map(|()| Some(proxy)),
+        // Who does not hear by what key it may come again cannot come again: its seat is free.
+        Ok(proxy) => match line.answer(id, &proxy.attached(), &[]) {
+            Ok(()) => Ok(Some(proxy)),
+            Err(e) => {
+                proxy.end();
+                Err(e)
+            }
+        },
         Err(e) => line.refuse(id, &e).map(|()| None),
     }
 }

@@ -171,7 +171,8 @@ impl<'a> Proxy<'a> {
         self.shared.diary.line(format_args!("{run}: rank {rank} on another host: {what}"));
     }
 
-    fn end(self) {
+    /// The rank does not come back: its seat is free, and what came of it is written.
+    pub fn end(self) {
         self.waits.store(true, Ordering::SeqCst);
         self.end.leave();
         self.session.end();

@@ -18,13 +18,13 @@ mod flusher;
 mod receiver;
 mod sender;
 
-use crate::frame::{Frame, Header};
-use crate::link::Link;
+use crate::frame::Header;
 use crate::net::NetSocket;
 use crate::pool::{Lease, Pool};
-use forebay_arena::{Block, Spin};
+use forebay_arena::Block;
 use forebay_host::wait::{self, PollFlags};
 use forebay_types::{Code, Error, Result};
+use std::net::TcpStream;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
@@ -109,7 +109,6 @@ impl Place for NoPlace {
 pub struct Stream {
     sender: StreamSender,
     receiver: StreamReceiver,
-    spin: Spin,
 }
 
 impl Stream {
@@ -118,12 +117,16 @@ impl Stream {
         Stream {
             sender: StreamSender::over(channel.clone(), limits),
             receiver: StreamReceiver::over(channel, limits),
-            spin: Spin::new(),
         }
     }
 
-    /// Over a Unix socket whose sides agreed on a run in another way: for tests.
-    pub fn over_socket(socket: UnixStream) -> Stream {
+    /// Of calls over a plain socket whose sides agreed on that in another way: for tests and benchmarks.
+    pub fn of_calls(socket: TcpStream) -> Result<Stream> {
+        Ok(Stream::over(Channel::Net(NetSocket::over(socket)?), CALLS))
+    }
+
+    /// Of a run over a Unix socket, likewise.
+    pub fn of_run(socket: UnixStream) -> Stream {
         Stream::over(Channel::Unix(socket), RUN)
     }
 
@@ -220,76 +223,6 @@ impl AsFd for Stream {
     }
 }
 
-/// A stream whose large parts come into memory of a pool.
-pub struct PooledStream {
-    stream: Stream,
-    pool: Pool,
-}
-
-impl PooledStream {
-    /// Over a stream of calls.
-    pub fn new(stream: Stream, pool: Pool) -> PooledStream {
-        PooledStream { stream, pool }
-    }
-
-    /// Over a plain socket whose sides agreed on it in another way: for tests and benchmarks.
-    pub fn over_socket(socket: std::net::TcpStream, pool: Pool) -> Result<PooledStream> {
-        Ok(PooledStream::new(Stream::over(Channel::Net(NetSocket::over(socket)?), CALLS), pool))
-    }
-
-    /// The sending half.
-    pub fn sender(&self) -> &StreamSender {
-        &self.stream.sender
-    }
-
-    /// The halves, and where large parts go.
-    pub fn split(self) -> (StreamSender, StreamReceiver, Pool) {
-        let (sender, receiver) = self.stream.split();
-        (sender, receiver, self.pool)
-    }
-
-    /// The next frame with its large parts.
-    pub fn try_receive(&mut self) -> Result<Option<Received>> {
-        self.stream.next(&mut self.pool)
-    }
-}
-
-impl Link for PooledStream {
-    fn send(&mut self, header: &Header, body: &[&[u8]]) -> Result<()> {
-        let sender = self.sender();
-        if sender.waits() {
-            sender.flush()?;
-        }
-        sender.try_send(header, body)
-    }
-
-    fn try_recv(&mut self, frame: &mut Frame) -> Result<bool> {
-        let Some(received) = self.try_receive()? else { return Ok(false) };
-        frame.set(received.header, received.body);
-        Ok(true)
-    }
-
-    fn pending(&mut self) -> bool {
-        self.stream.receiver.pending(&mut self.pool)
-    }
-
-    fn wait(&mut self, deadline: Option<Instant>) -> Result<bool> {
-        loop {
-            if self.sender().waits() {
-                self.sender().flush()?;
-            }
-            let (receiver, pool) = (&mut self.stream.receiver, &mut self.pool);
-            let Some(since) = self.stream.spin.poll(&mut || receiver.pending(pool)) else { return Ok(true) };
-            let flags = if self.sender().waits() { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
-            let ready = wait::until(self.stream.as_fd(), flags, deadline)?;
-            self.stream.spin.slept(since.elapsed());
-            if !ready {
-                return Ok(self.pending());
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -301,7 +234,7 @@ mod tests {
 
     fn pair() -> (Stream, Stream) {
         let (a, b) = UnixStream::pair().unwrap();
-        (Stream::over_socket(a), Stream::over_socket(b))
+        (Stream::of_run(a), Stream::of_run(b))
     }
 
     fn soon() -> Instant {
@@ -389,7 +322,7 @@ mod tests {
     #[test]
     fn a_length_that_lies_is_refused_before_anything_is_allocated() {
         let (mut socket, other) = UnixStream::pair().unwrap();
-        let mut line = Stream::over_socket(other);
+        let mut line = Stream::of_run(other);
         socket.write_all(&Header { body: 1 << 40, ..Header::new(3, 1) }.encode()).unwrap();
         assert_eq!(next(&mut line, &mut NoPlace).unwrap_err().code(), Code::Corrupt);
     }

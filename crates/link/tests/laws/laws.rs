@@ -5,10 +5,11 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use forebay_host::{Process, ProcessState};
-use forebay_link::{Frame, Header, Link};
+use forebay_link::{Frame, Header};
 use forebay_types::{Code, Result};
 use rustix::process::Signal;
 
+use crate::frames::Link;
 use crate::transports::{LONG, Transport};
 
 /// Two seconds are promised; a machine busy with other tests is given five.

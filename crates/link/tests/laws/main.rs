@@ -9,6 +9,8 @@
 //!
 //! A new transport is a line in `every_transport!`.
 
+#[path = "../frames/mod.rs"]
+mod frames;
 mod laws;
 mod sockets;
 mod transports;

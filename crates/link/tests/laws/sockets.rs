@@ -8,10 +8,11 @@ use std::path::Path;
 use std::time::Instant;
 
 use forebay_link::frame::{HEADER_BYTES, first};
-use forebay_link::{Frame, Header, Link};
+use forebay_link::{Frame, Header};
 use forebay_types::{Code, Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use crate::frames::Link;
 use crate::transports::{Transport, Writes, own_socket};
 
 /// The largest frame, header included.

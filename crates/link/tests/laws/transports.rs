@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use forebay_arena::{Direction, Producer};
 use forebay_link::net::{Key, Listen, Lobby, Network};
 use forebay_link::pool::{Budget, Pool};
-use forebay_link::stream::PooledStream;
-use forebay_link::{Frame, Header, Link, Listener, ShmLink, Watch, Wire};
+use forebay_link::{Frame, Header, Listener, Watch, Wire};
+
+use crate::frames::{Link, Memory, Pooled};
 use forebay_types::Result;
 
 /// Longer than anything takes that works.
@@ -75,12 +76,12 @@ pub struct SharedMemory;
 
 /// A link with the socket beside it.
 pub struct Watched {
-    link: ShmLink,
+    link: Memory,
     _wire: Wire,
 }
 
 impl Watched {
-    fn new(mut link: ShmLink, wire: Wire) -> Watched {
+    fn new(mut link: Memory, wire: Wire) -> Watched {
         link.watch(Watch::new(wire.watch_fd().unwrap(), wire.process(), None));
         Watched { link, _wire: wire }
     }
@@ -105,10 +106,10 @@ impl Link for Watched {
 }
 
 impl SharedMemory {
-    fn made(words: &str) -> (ShmLink, Wire) {
-        let link = ShmLink::create(1 << 20, 16).unwrap();
+    fn made(words: &str) -> (Memory, Wire) {
+        let link = Memory::create(1 << 20, 16).unwrap();
         let mut wire = Wire::connect_as(Path::new(words), "server", LONG).unwrap();
-        wire.ask_with(&"attach", &[link.segment().fd()], LONG).unwrap();
+        wire.ask_with(&"attach", &[link.segment.fd()], LONG).unwrap();
         (link, wire)
     }
 }
@@ -126,7 +127,7 @@ impl Transport for SharedMemory {
         let mut wire = offer.accept_wire("server", Some(Instant::now() + LONG)).unwrap().unwrap();
         let asked = wire.receive(LONG).unwrap();
         let fd: OwnedFd = asked.fds.into_iter().next().unwrap();
-        let link = ShmLink::accept(fd).unwrap();
+        let link = Memory::accept(fd).unwrap();
         wire.answer(asked.id, &(), &[]).unwrap();
         Watched::new(link, wire)
     }
@@ -138,7 +139,7 @@ impl Transport for SharedMemory {
 
     fn join_raw(words: &str) -> Writes {
         let (link, wire) = SharedMemory::made(words);
-        let (segment, ..) = link.split();
+        let segment = link.segment;
         let mut ring: Producer = segment.producer(Direction::Up);
         Box::new(move |bytes| {
             let _ = (ring.push(&[bytes]), &segment, &wire);
@@ -168,7 +169,7 @@ impl<const TLS: bool> Transport for Net<TLS>
 where
     Net<TLS>: Named,
 {
-    type End = PooledStream;
+    type End = Pooled;
     type Offer = Lobby;
 
     fn offer(_: &Path) -> (Lobby, String) {
@@ -183,14 +184,14 @@ where
         (lobby, words)
     }
 
-    fn accept(mut lobby: Lobby) -> PooledStream {
+    fn accept(mut lobby: Lobby) -> Pooled {
         // Who comes over loopback tries it without TLS first, and is refused.
         let accepted = std::iter::repeat_with(|| lobby.accept(None, Some(Instant::now() + LONG)));
         let mut wire = accepted.filter_map(Result::ok).next().unwrap().expect("nobody came");
         assert_eq!(wire.net().unwrap().is_secure(), TLS);
         let asked = wire.receive(LONG).unwrap();
         wire.answer(asked.id, &(), &[]).unwrap();
-        let mut link = PooledStream::new(wire.into_calls().unwrap(), pool());
+        let mut link = Pooled::new(wire.into_calls().unwrap(), pool());
         let mut first = Frame::default();
         while !link.try_recv(&mut first).unwrap() {
             assert!(link.wait(Some(Instant::now() + LONG)).unwrap());
@@ -198,8 +199,8 @@ where
         link
     }
 
-    fn join(words: &str) -> PooledStream {
-        let mut link = PooledStream::new(connected(words).into_calls().unwrap(), pool());
+    fn join(words: &str) -> Pooled {
+        let mut link = Pooled::new(connected(words).into_calls().unwrap(), pool());
         // Who has asked for a link speaks first: what came before that would be taken for more than the answer.
         link.send(&FIRST, &[]).unwrap();
         link
