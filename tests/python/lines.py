@@ -18,6 +18,7 @@ class Proxy:
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.address = f"fb://127.0.0.1:{self.listener.getsockname()[1]}"
         self.is_cut = False
+        self.most: int | None = None
         self.pairs: list[tuple[socket.socket, socket.socket]] = []
         self.carried = 0
         threading.Thread(target=self._accept, daemon=True).start()
@@ -39,6 +40,9 @@ class Proxy:
     def _carry(self, a: socket.socket, b: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while data := a.recv(1 << 16):
+                if self.most is not None and self.carried + len(data) >= self.most:
+                    self.cut()
+                    return
                 b.sendall(data)
                 self.carried += len(data)
         for s in (a, b):
@@ -54,9 +58,13 @@ class Proxy:
                     s.shutdown(socket.SHUT_RDWR)
         self.pairs.clear()
 
+    def cut_after(self, more: int) -> None:
+        """Cuts it when so many more bytes have been handed on, in both directions together."""
+        self.most = self.carried + more
+
     def heal(self) -> None:
         """Lets connections through again."""
-        self.is_cut = False
+        self.is_cut, self.most = False, None
 
     def close(self) -> None:
         """Ends it."""

@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+import threading
 import time
 from pathlib import Path
 
@@ -82,6 +83,41 @@ def test_a_parameter_set_from_another_host_changes_at_the_same_step_in_all_ranks
     assert all(rank.returncode == 0 for rank in ranks), said
     assert len({out.splitlines()[0] for out, _ in said}) == 1, said
     assert said[0][0].startswith("saw 7 at ")
+
+
+def test_an_opening_that_is_cut_at_any_byte_keeps_nobody_out(agent: Agent, place: Place) -> None:
+    place.variables["FOREBAY_HOME"] = agent.place.variables["FOREBAY_HOME"]
+    place.variables["FOREBAY_LINE_PATIENCE"] = "1"
+    line = Proxy(agent.address)
+    code = "import sys, forebay as fb\nfb.open(sys.argv[1], buffer='32MiB').close()"
+    url = f"{line.address}/opened"
+    assert place.python(code, url).wait(60) == 0
+    whole = line.carried
+    for cut in range(whole // 40, whole, max(1, whole // 16)):
+        line.cut_after(cut)
+        client = place.python(code, url)
+        until(lambda: line.is_cut, 30, f"the cut after {cut} bytes")
+        client.kill()
+        client.communicate(timeout=30)
+        line.heal()
+    began = time.monotonic()
+    ended(place.python(code, url), 0, 60)
+    assert time.monotonic() - began < 10, "a seat was kept for a process that is gone"
+
+
+@pytest.mark.usefixtures("here")
+def test_a_reader_waits_while_its_line_is_cut(agent: Agent) -> None:
+    path = agent.runs / "read.fb"
+    with fb.open(path) as run:
+        run.put("x", np.arange(1000.0))
+    line = Proxy(agent.address)
+    with fb.open(f"{line.address}/read", "r") as run:
+        assert run["x"][7] == 7.0
+        line.cut()
+        heals = threading.Timer(1.0, line.heal)
+        heals.start()
+        assert run["x"][8] == 8.0
+        heals.join()
 
 
 @pytest.mark.usefixtures("here")

@@ -126,6 +126,11 @@ impl Around {
         if !meta.shape.is_empty() {
             high += item as i128;
             for (n, step) in meta.shape.extents().iter().zip(strides) {
+                if *n > 1 && *step != 0 && step.unsigned_abs() < item as u64 {
+                    return Err(Error::bad(format!(
+                        "with strides of {strides:?} bytes elements of {item} bytes share bytes; strides count bytes, not elements"
+                    )));
+                }
                 let reach = i128::from(n - 1) * i128::from(*step);
                 low += reach.min(0);
                 high += reach.max(0);

@@ -73,6 +73,7 @@ pub fn host(options: HostOptions) -> Result<()> {
     heed_signals(&shared)?;
     let gate = stay(&service, &shared, &dir)?;
     diary.line("agent drains and leaves");
+    let rendezvous = rendezvous.or_else(|| directories::rendezvous().ok());
     leave(&mut service, &shared.address, &[Some(own), rendezvous]);
     drop(gate);
     diary.line("agent has left");

@@ -15,7 +15,7 @@ use crate::stop::Stop;
 use crate::words::{AdminRequest, Status};
 use forebay_arena::segments;
 use forebay_host::lock;
-use forebay_host::sockets;
+use forebay_host::{directories, sockets};
 use forebay_link::Listener;
 use forebay_link::net::{Key, Network};
 use forebay_monitor::{Config, Hub, Monitor, Role, RunInfo};
@@ -108,9 +108,15 @@ impl Shared {
     /// this one nobody looks there. The file has room for one agent of a user and host: another one that lives stays
     /// in it, unless this one alone listens.
     pub fn publish(&self) -> Result<()> {
-        let Some(path) = &self.rendezvous else { return Ok(()) };
         // One at a time: the door to other hosts may be opened while the agent still comes up.
         let network = lock(&self.network);
+        let path = match &self.rendezvous {
+            Some(path) => path.clone(),
+            // There was no place for it when this agent came; there may be one now.
+            None if network.is_some() => directories::rendezvous()?,
+            None => return Ok(()),
+        };
+        let path = &path;
         match &*network {
             Some(_) => self.address.check_room(path)?,
             None if self.address.another_at(path).is_some() => return Ok(()),

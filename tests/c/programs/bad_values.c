@@ -57,7 +57,11 @@ static void arrays(fb_run *run, fb_snapshot *snapshot, fb_client *client)
     OK(fb_put(run, "window", 0, &crowded));
     FAILS(FB_BAD_ARGUMENT, "strides of [8, 8] bytes elements of an array of shape (2, 2) share", fb_get(run, "window", 0, &crowded));
     const fb_array cut = { FB_F64, 2, two, halves, x };
-    FAILS(FB_BAD_ARGUMENT, "share memory", fb_get(run, "window", 0, &cut));
+    FAILS(FB_BAD_ARGUMENT, "share bytes; strides count bytes", fb_get(run, "window", 0, &cut));
+    /* Strides of elements where those of bytes are wanted. */
+    const int64_t counted[2] = { 2, 1 };
+    const fb_array elements = { FB_F64, 2, two, counted, x };
+    FAILS(FB_BAD_ARGUMENT, "share bytes; strides count bytes", fb_put(run, "y", 0, &elements));
     const fb_array nothing = { FB_F64, 1, four, down, NULL };
     FAILS(FB_BAD_ARGUMENT, "data is NULL", fb_put(run, "y", 0, &nothing));
     FAILS(FB_BAD_ARGUMENT, "data is NULL", fb_get(run, "x", 0, &nothing));

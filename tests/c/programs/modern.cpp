@@ -181,6 +181,23 @@ int main(int argc, char **argv)
         fb::run run(argv[1], "a", &opts);
         CHECK(run.restart().value().info().finished == finished);
     }
+    {
+        fb::run run(argv[1], "a", &opts);
+        const std::int64_t kept = run.restart().value().step();
+        std::int64_t first = -1;
+        for (std::int64_t step : run.steps(kept + 2, run.restart()))
+            if (first < 0) first = step;
+        CHECK(first == kept);
+        run.close();
+    }
+    // One that is forgotten is told of: by the next one, and by the end of the run.
+    {
+        fb::run run((std::string(argv[1]) + "-forgotten").c_str(), "w", &opts);
+        run.snapshot(0).put("x", std::vector<double>{ 1 });
+        CHECK(fails(FB_CONFLICT, "not ended", [&] { run.snapshot(1); }));
+        CHECK(fails(FB_CONFLICT, "not ended", [&] { run.close(); }));
+        run.close();
+    }
     calls();
     std::int64_t in_use = -1;
     fb::check(fb_in_use(&in_use));

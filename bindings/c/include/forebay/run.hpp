@@ -313,6 +313,13 @@ public:
     {
         return loop(n, 0, from ? from->handle_.open() : nullptr, stride);
     }
+    // On from what restart() gives there and then.
+    fb::steps steps(std::int64_t n, std::optional<stored> &&from, std::int64_t stride = 1)
+    {
+        if (!from) return loop(n, 0, nullptr, stride);
+        const auto kept = std::make_shared<stored>(std::move(*from));
+        return loop(n, 0, kept->handle_.open(), stride, kept);
+    }
     // With a time limit, for instance.
     fb::steps steps(std::int64_t n, const fb_loop_opts &opts) { return { heads(), n, opts }; }
     // The head for programs that go through their steps by themselves: whether to go on.
@@ -408,13 +415,14 @@ private:
         opts.units = units;
         return opts;
     }
-    fb::steps loop(std::int64_t n, std::int64_t start, const fb_snapshot *from, std::int64_t stride)
+    fb::steps loop(std::int64_t n, std::int64_t start, const fb_snapshot *from, std::int64_t stride,
+                   std::shared_ptr<const void> kept = nullptr)
     {
         auto opts = defaults<fb_loop_opts>();
         opts.start = start;
         opts.from = from;
         opts.stride = stride;
-        return steps(n, opts);
+        return { heads(), n, opts, std::move(kept) };
     }
     std::pair<int, int> ranks_of() const
     {

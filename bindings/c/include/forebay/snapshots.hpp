@@ -5,6 +5,8 @@
 
 #include "arrays.hpp"
 
+#include <exception>
+
 namespace fb {
 
 // A complete snapshot, read.
@@ -126,10 +128,26 @@ private:
     std::weak_ptr<const void> snapshot_;
 };
 
-// A snapshot being taken. What is not ended when it goes, for an exception perhaps, is discarded.
+// A snapshot being taken. One that goes for an exception is discarded. One that goes without end() or discard() is
+// forgotten: the next snapshot and close() of the run say so (FB_CONFLICT).
 class snapshot {
 public:
-    explicit snapshot(fb_snapshot *handle) : handle_(handle) {}
+    explicit snapshot(fb_snapshot *handle) : handle_(handle), exceptions_(std::uncaught_exceptions()) {}
+    snapshot(snapshot &&) = default;
+    // What was there goes as any other.
+    snapshot &operator=(snapshot &&other) noexcept
+    {
+        snapshot last(std::move(*this));
+        handle_ = std::move(other.handle_);
+        open_ = std::move(other.open_);
+        over_ = other.over_;
+        return *this;
+    }
+    ~snapshot()
+    {
+        // The run keeps what its handle stands for, and tells of it.
+        if (handle_.get() != nullptr && !over_ && std::uncaught_exceptions() <= exceptions_) handle_.release();
+    }
     fb_snapshot *get() const noexcept { return handle_.get(); }
 
     // The whole array, of one rank.
@@ -211,12 +229,14 @@ public:
     {
         open_.reset();
         check(fb_snapshot_end(handle_.open()));
+        over_ = true;
     }
     // Gives it up, as if it had never begun. After its end this does nothing.
     void discard()
     {
         open_.reset();
         check(fb_snapshot_discard(handle_.open()));
+        over_ = true;
     }
     // Waits until it is durable on all ranks; an error of code FB_TIMEOUT when that takes longer.
     void wait(double timeout = FB_FOREVER) { check(fb_snapshot_wait(handle_.open(), timeout)); }
@@ -251,6 +271,9 @@ private:
     detail::owned<fb_snapshot, fb_snapshot_free, gone> handle_;
     // Lives while what was allocated may be written.
     std::shared_ptr<const void> open_;
+    // Exceptions under way when it began: one more means that it goes for that.
+    int exceptions_;
+    bool over_ = false;
 };
 
 } // namespace fb

@@ -175,7 +175,11 @@ public:
         std::int64_t step_ = 0, end_ = 0;
     };
 
-    steps(detail::heads &heads, std::int64_t n, const fb_loop_opts &opts) : heads_(&heads), end_(n), opts_(opts) {}
+    // What the options name lives as long as `kept`.
+    steps(detail::heads &heads, std::int64_t n, const fb_loop_opts &opts, std::shared_ptr<const void> kept = nullptr)
+        : heads_(&heads), end_(n), opts_(opts), kept_(std::move(kept))
+    {
+    }
     // For the loop: its first head.
     iterator begin() const
     {
@@ -192,6 +196,7 @@ private:
     detail::heads *heads_;
     std::int64_t end_;
     fb_loop_opts opts_;
+    std::shared_ptr<const void> kept_;
 };
 
 } // namespace fb

@@ -17,13 +17,15 @@ use forebay_types::record::Cell;
 use forebay_types::{ArrayMeta, Code, Error, Result};
 use serde::de::DeserializeOwned;
 
-use super::relay::{RemoteRun, ask};
+use super::relay::{REFUSED, RemoteRun, ask};
 use crate::run::Check;
 
 /// How long the run may take to be opened for reading.
 const OPENING: Duration = Duration::from_secs(30);
 /// Between two looks at the user's check.
 const SLICE: Duration = Duration::from_millis(100);
+/// Between two attempts to open a line again.
+const PAUSE: Duration = Duration::from_millis(50);
 /// Questions under way.
 const WINDOW: usize = 256;
 
@@ -79,24 +81,37 @@ impl RemoteReader {
         self.line.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Asks with a line; one that turns out to be dead is opened again, once.
+    /// Asks with a line. One that turns out to be dead is opened again: at once, and then again and again for as long as
+    /// a cut line of a rank is, since the way to the other host may be cut for a while.
     fn with<T>(&self, mut work: impl FnMut(&mut Stream) -> Result<T>) -> Result<T> {
         let mut place = self.lock();
-        for again in [false, true] {
-            let mut line = match place.take() {
-                Some(line) => line,
-                None => self.call_again()?,
+        let mut since = None;
+        loop {
+            let line = match place.take() {
+                Some(line) => Ok(line),
+                None => self.call_again(),
             };
-            match work(&mut line) {
-                Err(e) if e.code() == Code::ServerLost && !again => {}
-                Err(e) if is_of_the_line(&e) => return Err(e),
-                done => {
-                    *place = Some(line);
-                    return done;
-                }
+            let failed = match line {
+                Ok(mut line) => match work(&mut line) {
+                    Err(e) if is_of_the_line(&e) => e,
+                    done => {
+                        *place = Some(line);
+                        return done;
+                    }
+                },
+                Err(e) => e,
+            };
+            let patience = match failed.code() {
+                Code::ServerLost => self.remote.patience,
+                Code::NoServer => REFUSED,
+                _ => return Err(failed),
+            };
+            if since.get_or_insert_with(Instant::now).elapsed() > patience {
+                return Err(failed);
             }
+            self.interrupted()?;
+            std::thread::sleep(PAUSE);
         }
-        Err(Error::internal("a line was opened twice in vain"))
     }
 
     /// The answer to a question, as JSON.

@@ -32,7 +32,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// How long a last frame may take to leave.
 const FAREWELL: Duration = Duration::from_secs(2);
 /// After so long of refusals nobody is there any more.
-const REFUSED: Duration = Duration::from_millis(1500);
+pub(super) const REFUSED: Duration = Duration::from_millis(1500);
 
 /// Connects to the other host, greeted and proven.
 pub type Dial = Arc<dyn Fn() -> Result<Wire> + Send + Sync>;

@@ -3,6 +3,7 @@
 use super::out::Out;
 use forebay::{Error, Result};
 use forebay_agent::{HostOptions, host};
+use forebay_host::sockets;
 use serde_json::json;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -34,6 +35,9 @@ pub struct Up {
     detach: bool,
 }
 
+/// How long an agent that could not listen may take to leave again.
+const LEAVING: Duration = Duration::from_secs(10);
+
 impl Up {
     /// Does it.
     pub fn run(&self, out: &Out) -> Result<()> {
@@ -56,11 +60,22 @@ impl Up {
                 tls: self.tls,
             });
         }
+        let is_new = sockets::nobody_hears(&sockets::agent_socket()?);
         forebay_agent::start_to_stay()?;
         let s = forebay_agent::stay()?;
-        let listens = self.listen.as_ref().map(|at| forebay_agent::listen(at, self.tls)).transpose()?;
-        let address = listens.map(|l| l.address);
+        // Whoever finds the door open finds where runs are kept, too.
         runs.map_or(Ok(()), |dir| forebay_agent::take_runs(&dir))?;
+        let listens = self.listen.as_ref().map(|at| forebay_agent::listen(at, self.tls)).transpose();
+        let address = match listens {
+            Ok(listens) => listens.map(|l| l.address),
+            Err(e) => {
+                // What was started for that alone goes again.
+                if is_new {
+                    let _ = forebay_agent::down(false, LEAVING);
+                }
+                return Err(e);
+            }
+        };
         out.either(
             || json!({"pid": s.pid, "socket": s.socket, "address": address}),
             || {

@@ -72,7 +72,13 @@ impl NetSocket {
     /// A socket that is connected, plain for now.
     pub(crate) fn over(socket: TcpStream) -> Result<NetSocket> {
         let failed = |e| Error::io("cannot set up a network connection", e);
-        let peer = socket.peer_addr().map_err(failed)?;
+        // One that the other side has reset already has no other side.
+        let peer = socket.peer_addr().map_err(|e| match e.kind() {
+            io::ErrorKind::NotConnected => {
+                Error::new(Code::ServerLost, "the other side closed the connection at once; try again")
+            }
+            _ => failed(e),
+        })?;
         socket.set_nonblocking(true).map_err(failed)?;
         socket.set_nodelay(true).map_err(failed)?;
         // A host that vanishes is noticed also by who only listens.

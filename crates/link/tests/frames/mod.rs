@@ -85,12 +85,12 @@ impl Link for Memory {
             if self.bell.wait(|| receiver.pending(), Some(until), &mut self.spin) {
                 return Ok(true);
             }
-            let state = self.watch.as_mut().map_or(PeerState::Alive, Watch::check);
-            if state != PeerState::Alive {
-                return Err(Error::new(
-                    Code::ServerLost,
-                    format!("the process at the other end is {state:?}"),
-                ));
+            match self.watch.as_mut().map_or(PeerState::Alive, Watch::check) {
+                PeerState::Alive => {}
+                PeerState::Stopped => {
+                    return Err(Error::new(Code::ServerLost, "the other process is stopped"));
+                }
+                PeerState::Gone => return Err(Error::new(Code::ServerLost, "the other process has ended")),
             }
             if deadline.is_some_and(|d| Instant::now() >= d) {
                 return Ok(false);

@@ -139,7 +139,8 @@ impl Transport for SharedMemory {
 
     fn join_raw(words: &str) -> Writes {
         let (link, wire) = SharedMemory::made(words);
-        let segment = link.segment;
+        let Memory { segment, sender, .. } = link;
+        drop(sender);
         let mut ring: Producer = segment.producer(Direction::Up);
         Box::new(move |bytes| {
             let _ = (ring.push(&[bytes]), &segment, &wire);
