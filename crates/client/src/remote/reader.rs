@@ -85,7 +85,7 @@ impl RemoteReader {
     /// a cut line of a rank is, since the way to the other host may be cut for a while.
     fn with<T>(&self, mut work: impl FnMut(&mut Stream) -> Result<T>) -> Result<T> {
         let mut place = self.lock();
-        let mut since = None;
+        let mut since: Option<Instant> = None;
         loop {
             let line = match place.take() {
                 Some(line) => Ok(line),
@@ -106,7 +106,11 @@ impl RemoteReader {
                 Code::NoServer => REFUSED,
                 _ => return Err(failed),
             };
-            if since.get_or_insert_with(Instant::now).elapsed() > patience {
+            let Some(began) = since else {
+                since = Some(Instant::now());
+                continue;
+            };
+            if began.elapsed() > patience {
                 return Err(failed);
             }
             self.interrupted()?;

@@ -323,11 +323,17 @@ impl StreamSender {
             sent => sent.map_err(|e| self.lost(&mut out, &e))?,
         };
         let rest: Vec<u8> = head.iter().chain(json).skip(sent).copied().collect();
-        out.frames += 1;
+        self.keep(&mut out, rest);
+        Ok(true)
+    }
+
+    /// Puts what has not gone of a frame behind all that waits; the number of the frame.
+    fn keep(&self, out: &mut Out, rest: Vec<u8>) -> u64 {
         out.short_bytes += rest.len();
         out.short.push_back(Short { bytes: rest, frames: 1 });
+        out.frames += 1;
         self.shared.waits.store(true, Ordering::Release);
-        Ok(true)
+        out.frames
     }
 
     /// Hands over a range of a block as the large part of a frame.
@@ -609,11 +615,7 @@ impl StreamSender {
             return Ok(Went::No);
         }
         let whole = [&[&head[..], &table][..], body].concat().concat();
-        out.short_bytes += whole.len() - sent;
-        out.short.push_back(Short { bytes: whole[sent..].to_vec(), frames: 1 });
-        out.frames += 1;
-        self.shared.waits.store(true, Ordering::Release);
-        Ok(Went::Later(out.frames))
+        Ok(Went::Later(self.keep(&mut out, whole[sent..].to_vec())))
     }
 
     /// The channel has taken so many more short frames.
