@@ -19,8 +19,10 @@ use std::time::{Duration, Instant};
 
 /// Most bytes that wait unsent in the system.
 const UNSENT: u32 = 256 * 1024;
-/// Most bytes that TLS takes before some have left.
-const TLS_BUFFER: usize = 320 * 1024;
+/// Most bytes that TLS takes before some have left. It encrypts into buffers of its own, a record each. More than
+/// glibc's trim threshold of 128 KiB in them, and every flush gives their pages back to the system, for the next write
+/// to fault in anew.
+const TLS_BUFFER: usize = 64 * 1024;
 /// Most bytes that TLS gets a copy of at a time.
 const TLS_PIECE: usize = 64 * 1024;
 
