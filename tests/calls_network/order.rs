@@ -35,6 +35,7 @@ fn announced(world: &World, signature: &str) -> (Wire, impl FnOnce() -> Pooled +
         listens: Some(Listens { address: lobby.local().to_string(), certificate: None }),
         lease_ms: 60_000,
         room: 0,
+        workers: 1,
     };
     let at: &Locator = &world.locator();
     let mut broker = at.connect("server", PATIENCE).unwrap();

@@ -40,7 +40,7 @@ pub struct CopyBack {
 }
 
 /// The arguments of a call.
-struct Arguments {
+pub struct Arguments {
     held: PendingArguments,
     back: Vec<CopyBack>,
 }
@@ -91,6 +91,34 @@ impl Client {
 }
 
 impl Arguments {
+    /// The arguments of a task, of which none is written to: what cannot be used where it lies is copied.
+    pub fn of_task(args: &Bound<'_, PyTuple>) -> PyResult<PendingArguments> {
+        let mut out = Arguments { held: PendingArguments::default(), back: Vec::new() };
+        for value in args.iter() {
+            if let Some(scalar) = scalar::from_python(&value)? {
+                out.held.push_scalar(scalar);
+            } else if value.is_instance_of::<Reference>() {
+                out.take(&value)?;
+            } else {
+                out.take_read(&value)?;
+            }
+        }
+        Ok(out.held)
+    }
+
+    /// Takes an argument that is only read.
+    fn take_read(&mut self, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        match Given::as_it_is(value)? {
+            Some(Given::Text(text)) => self.held.push_text(&text),
+            Some(Given::Bytes(bytes)) => {
+                self.held.push_bytes(&bytes);
+                Ok(())
+            }
+            Some(Given::Dense { array, meta }) if self.held.push_array(&array, meta, false) => Ok(()),
+            _ => self.take_copy(value),
+        }
+    }
+
     /// Takes an argument as it lies; false when that is not possible.
     fn take(&mut self, value: &Bound<'_, PyAny>) -> PyResult<bool> {
         if let Some(scalar) = scalar::from_python(value)? {
@@ -181,6 +209,15 @@ pub fn wait_in_slices(future: &mut HeldFuture, timeout: Option<Duration>) -> Res
     }
 }
 
+/// A result that is no array.
+pub fn value(py: Python<'_>, value: Value) -> PyResult<Bound<'_, PyAny>> {
+    Ok(match value {
+        Value::Scalar(s) => scalar::to_python(py, s)?,
+        Value::Str(text) => text.into_bound_py_any(py)?,
+        Value::Bytes(bytes) => PyBytes::new(py, &bytes).into_any(),
+    })
+}
+
 /// What a call returns: nothing, the one value, or a tuple.
 pub fn returned(py: Python<'_>, values: Vec<Value>) -> PyResult<Bound<'_, PyAny>> {
     if values.is_empty() {
@@ -188,11 +225,7 @@ pub fn returned(py: Python<'_>, values: Vec<Value>) -> PyResult<Bound<'_, PyAny>
     }
     let mut objects = Vec::with_capacity(values.len());
     for value in values {
-        objects.push(match value {
-            Value::Scalar(s) => scalar::to_python(py, s)?,
-            Value::Str(text) => text.into_bound_py_any(py)?,
-            Value::Bytes(bytes) => PyBytes::new(py, &bytes).into_any(),
-        });
+        objects.push(self::value(py, value)?);
     }
     match objects.len() {
         1 => Ok(objects.remove(0)),

@@ -7,6 +7,7 @@
 //! comes back as an array over the memory that the facade read into.
 
 mod arrays;
+mod bag;
 mod calls;
 mod errors;
 mod ffi;
@@ -39,6 +40,7 @@ fn _forebay(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<watch::Parameter>()?;
     module.add_class::<watch::Steps>()?;
     module.add_class::<calls::Client>()?;
+    module.add_class::<bag::Bag>()?;
     module.add_class::<future::Future>()?;
     module.add_class::<reference::Reference>()?;
     module.add_class::<server::Server>()?;

@@ -23,6 +23,7 @@ fn info(id: u64) -> ServerInfo {
         listens: None,
         lease_ms: 0,
         room: 0,
+        workers: 1,
     }
 }
 

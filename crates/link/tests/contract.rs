@@ -63,6 +63,7 @@ fn ends(by: By) -> (End, End) {
         listens: None,
         lease_ms: 0,
         room: 0,
+        workers: 1,
     };
     let until = || Some(Instant::now() + LONG);
     let (accepting, door) = match by {

@@ -78,6 +78,11 @@ impl<L> Crew<L> {
         }
     }
 
+    /// Bodies that may run at a time.
+    pub fn places(&self) -> u32 {
+        self.places
+    }
+
     fn resting(&self) -> MutexGuard<'_, Rest> {
         self.rest.lock().unwrap_or_else(PoisonError::into_inner)
     }

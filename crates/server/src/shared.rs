@@ -241,6 +241,7 @@ impl Shared {
                 None => 0,
             },
             room: self.room,
+            workers: self.crew.places(),
         }
     }
 }

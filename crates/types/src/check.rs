@@ -5,7 +5,7 @@
 //! expected and what was given.
 
 use crate::signature::{Extent, Param, Signature};
-use crate::{ArrayMeta, DType, Error, Result, Scalar};
+use crate::{ArrayMeta, DType, Error, Result, Scalar, Shape};
 
 /// What a caller has for a parameter.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -52,6 +52,81 @@ impl Signature {
             check_kind(param, given).map_err(|e| self.at(param, e))?;
         }
         self.check_extents(given)
+    }
+
+    /// The parameters whose values go to the server, in order.
+    pub fn sent(&self) -> impl Iterator<Item = &Param> {
+        self.params().iter().filter(|p| p.way.goes())
+    }
+
+    /// Checks that what goes says how large each array is that only comes: for calls whose results are made anew.
+    pub fn check_result_sizes(&self) -> Result<()> {
+        let lone = |name: &String| {
+            self.sent().any(|p| {
+                p.name == *name || p.extents.iter().flatten().any(|e| e.names.as_slice() == [name.clone()])
+            })
+        };
+        for param in self.params().iter().filter(|p| !p.way.goes()) {
+            let names = param.extents.iter().flatten().flat_map(|e| &e.names);
+            if let Some(name) = names.into_iter().find(|name| !lone(name)) {
+                return Err(Error::bad(format!(
+                    "{}: nothing that is passed says how long {name} of the result `{param}` is; have the service take it: \
+                     in {name}:i64",
+                    self.name()
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks what goes, one value for each parameter of [`Signature::sent`], and adds the arrays that only come, as large
+    /// as the others say: what [`Signature::check`] takes, and has taken.
+    pub fn complete(&self, sent: &[Given]) -> Result<Vec<Given>> {
+        let expected = self.sent().count();
+        if sent.len() != expected {
+            return Err(Error::bad(format!(
+                "{} takes {expected} arguments and got {}; its signature is {self}",
+                self.name(),
+                sent.len()
+            )));
+        }
+        let mut known = Extents::default();
+        for (param, given) in self.sent().zip(sent) {
+            match given {
+                Given::Scalar(s) => {
+                    if let Some(v) = s.as_i64() {
+                        known.add(&param.name, v, &param.name);
+                    }
+                }
+                Given::Array { meta, .. } => {
+                    let extents = param.extents.iter().flatten().zip(meta.shape.extents());
+                    for (extent, got) in extents.filter(|(e, _)| e.names.len() == 1) {
+                        // What does not agree is found below.
+                        let _ = known.agree(extent, *got, &param.name);
+                    }
+                }
+                Given::Str | Given::Bytes => {}
+            }
+        }
+        let mut sent = sent.iter();
+        let mut given = Vec::with_capacity(expected);
+        for param in self.passed() {
+            given.push(match (param.way.goes(), &param.extents) {
+                (false, Some(extents)) => {
+                    let lengths: Result<Vec<u64>> =
+                        extents.iter().map(|e| known.length(e).map_err(|e| self.at(param, e))).collect();
+                    let meta = ArrayMeta {
+                        dtype: param.dtype,
+                        shape: Shape::new(&lengths?)?,
+                        order: param.order.unwrap_or_default(),
+                    };
+                    Given::Array { meta, writable: true }
+                }
+                _ => *sent.next().ok_or_else(|| Error::internal("an argument is missing"))?,
+            });
+        }
+        self.check(&mut given)?;
+        Ok(given)
     }
 
     fn at(&self, param: &Param, e: Error) -> Error {
@@ -142,6 +217,18 @@ impl<'a> Extents<'a> {
         self.0.iter().find(|k| k.0 == name).map(|k| (k.1, k.2))
     }
 
+    /// How long it is.
+    fn length(&self, extent: &Extent) -> Result<u64> {
+        let mut product = i128::from(extent.factor);
+        for name in &extent.names {
+            let (value, _) =
+                self.find(name).ok_or_else(|| Error::bad(format!("nothing determines {name}")))?;
+            product = product.saturating_mul(value.into());
+        }
+        u64::try_from(product)
+            .map_err(|_| Error::bad(format!("its extent {extent} is {product}; it cannot be")))
+    }
+
     /// Makes an extent agree with what an array has, learning the value of a lone free name.
     fn agree(&mut self, extent: &'a Extent, got: u64, from: &'a str) -> Result<(), String> {
         let mut product = i128::from(extent.factor);
@@ -203,6 +290,29 @@ mod tests {
         let s = Signature::parse("f(in x:f64[n], in y:f64[2*n,3], out s:f64, in t:str)").unwrap();
         s.check(&mut [f(&[5]), f(&[10, 3]), Given::Str]).unwrap();
         s.check(&mut [f(&[0]), f(&[0, 3]), Given::Str]).unwrap();
+    }
+
+    #[test]
+    fn arrays_that_only_come_are_as_large_as_what_goes_says() {
+        let s = Signature::parse("f(in n:i32, in x:f64[m], out y:f32[2*n,m], inout z:f64[3], out s:f64)")
+            .unwrap();
+        s.check_result_sizes().unwrap();
+        assert_eq!(s.sent().count(), 3);
+        let given = s
+            .complete(&[Given::Scalar(Scalar::from(4i64)), array(DType::F64, &[5]), array(DType::F64, &[3])])
+            .unwrap();
+        assert_eq!(given.len(), 4);
+        assert_eq!(given[0], Given::Scalar(Scalar::from(4i32)));
+        assert_eq!(given[2], array(DType::F32, &[8, 5]));
+        let two = s.complete(&[Given::Scalar(Scalar::from(4i64)), array(DType::F64, &[5])]).unwrap_err();
+        assert!(two.text().contains("takes 3 arguments and got 2"), "{two}");
+        let less = [Given::Scalar(Scalar::from(-4i64)), array(DType::F64, &[5]), array(DType::F64, &[3])];
+        assert!(s.complete(&less).unwrap_err().text().contains("is -8"));
+        let wrong = [Given::Scalar(Scalar::from(4i64)), array(DType::F32, &[5]), array(DType::F64, &[3])];
+        assert!(s.complete(&wrong).unwrap_err().text().contains("convert its elements"));
+        let free = Signature::parse("g(in x:f64[n], out y:f64[k])").unwrap();
+        let say = free.check_result_sizes().unwrap_err();
+        assert!(say.text().contains("says how long k of the result `out y:f64[k]` is"), "{say}");
     }
 
     #[test]

@@ -55,6 +55,13 @@ pub struct ServerInfo {
     /// limit.
     #[serde(default)]
     pub room: u64,
+    /// How many requests it works on at a time.
+    #[serde(default = "one")]
+    pub workers: u32,
+}
+
+fn one() -> u32 {
+    1
 }
 
 /// Where a server listens on the network. The secret is that of the broker's agent.

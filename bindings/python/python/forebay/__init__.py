@@ -26,6 +26,7 @@ from ._calls import (
     call_async,
     cancel_all,
     connect,
+    map,
     probe_any,
     services,
     wait_all,
@@ -52,6 +53,7 @@ from ._forebay import (
     VersionMismatch,
 )
 from ._forebay import __version__ as __version__
+from ._maps import Map, Progress
 from ._page import Page
 from ._references import Reference
 from ._run import Checkpoint, DataSetHandle, RestartSnapshot, Run, open
@@ -81,10 +83,12 @@ __all__ = [
     "Group",
     "Internal",
     "Io",
+    "Map",
     "NoServer",
     "NotFound",
     "Page",
     "Parameter",
+    "Progress",
     "ReadOnly",
     "Reference",
     "Refused",
@@ -106,6 +110,7 @@ __all__ = [
     "call_async",
     "cancel_all",
     "connect",
+    "map",
     "open",
     "probe_any",
     "serve",

@@ -15,6 +15,7 @@ import numpy as np
 from . import _forebay
 from ._dtypes import dtype_name
 from ._forebay import Future
+from ._maps import Errors, Map, Progress
 from ._references import Reference
 
 if TYPE_CHECKING:
@@ -164,6 +165,44 @@ class Client(_forebay.Client):
             self.notify(future, notify)
         return future
 
+    def map(
+        self,
+        name: str,
+        *iterables: Iterable[Any],
+        window: int | None = None,
+        ordered: bool = True,
+        errors: Errors = "raise",
+        progress: bool | Callable[[Progress], object] | None = None,
+        strict: bool = False,
+        memory: int | None = None,
+    ) -> Map:
+        """Calls a service with each input, many at a time on all servers that offer it, and returns an iterator over the
+        results: ``for y in c.map("square", xs): ...``.
+
+        One iterable for each parameter that goes to the service, as for ``map``; it ends with the shortest (with
+        ``strict``, unequal lengths raise ``BadArgument``). Inputs are taken as they are of use, and copied then.
+        Results are what comes back, in the order of the signature: one bare, several as a tuple, arrays as new arrays.
+        ``ordered=False``: results as they come; ``m.index`` and ``m.input`` tell of the last one. ``errors``: ``raise``
+        raises the error of a task in its place and ends the map, ``yield`` gives it as a result and goes on; it has
+        ``index`` and ``input``. ``progress``: True shows a bar on stderr, a function is called with a
+        :class:`Progress`. ``window``: tasks at all servers together, by default as many as keep them busy.
+        ``memory``: bytes of arguments and results that are kept at most, 256 MiB by default.
+
+        A task whose server is lost goes to another one; after three such servers, or if the service has effects, it
+        fails with ``ServerLost``. Raises ``NoServer`` when nobody offers the service, or nobody any more for 30 s.
+        """
+        return Map(
+            self,
+            name,
+            iterables,
+            window=window,
+            ordered=ordered,
+            errors=errors,
+            progress=progress,
+            strict=strict,
+            memory=memory,
+        )
+
     def cobegin(self) -> Group:
         """A group of calls that run at the same time: ``with c.cobegin() as g: g.call("axpy", 2.0, x, y)``."""
         return Group(self)
@@ -232,6 +271,31 @@ def call_async(
     See :meth:`Client.call_async` for ``notify`` and ``transfer``.
     """
     return (_default or default_client()).call_async(name, *args, notify=notify, transfer=transfer)
+
+
+def map(
+    name: str,
+    *iterables: Iterable[Any],
+    window: int | None = None,
+    ordered: bool = True,
+    errors: Errors = "raise",
+    progress: bool | Callable[[Progress], object] | None = None,
+    strict: bool = False,
+    memory: int | None = None,
+) -> Map:
+    """Calls a service with each input, many at a time on all servers that offer it, and returns an iterator over the
+    results. See :meth:`Client.map`.
+    """
+    return default_client().map(
+        name,
+        *iterables,
+        window=window,
+        ordered=ordered,
+        errors=errors,
+        progress=progress,
+        strict=strict,
+        memory=memory,
+    )
 
 
 def services() -> Services:

@@ -7,7 +7,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use forebay::call::{Arg, Canceller, Client, Future, Timing, Value, probe_any, wait_all, wait_any};
+use forebay::call::{Arg, Bag, Canceller, Client, Future, Timing, Value, probe_any, wait_all, wait_any};
 use forebay::{ArrayMeta, DType, Result, Scalar, Shape, Strided};
 use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
@@ -134,6 +134,11 @@ impl PendingArguments {
     pub fn send(self, client: &Client, name: &str, allowed: Option<Duration>) -> Result<HeldFuture> {
         let future = client.call_async(name, self.args, allowed)?;
         Ok(HeldFuture { future, _kept: self.kept })
+    }
+
+    /// Makes a task of them, which copies what they show.
+    pub fn add_to(self, bag: &mut Bag) -> Result<u64> {
+        bag.add(self.args)
     }
 
     /// Sends a call that is waited for at once and whose timing nobody asks for.

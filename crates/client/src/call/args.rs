@@ -120,6 +120,16 @@ impl<'a> Arg<'a> {
         }
     }
 
+    /// Where its bytes lie.
+    pub(super) fn origin(&self) -> usize {
+        match self {
+            Arg::Scalar(_) | Arg::Ref(..) => 0,
+            Arg::Str(text) => text.as_ptr() as usize,
+            Arg::Bytes(bytes) | Arg::In(_, bytes) | Arg::Strided(_, _, bytes) => bytes.as_ptr() as usize,
+            Arg::Mut(_, bytes) | Arg::StridedMut(_, _, bytes) => bytes.as_ptr() as usize,
+        }
+    }
+
     /// Its elements one behind the other.
     pub(super) fn bytes(&self) -> Cow<'_, [u8]> {
         match self {

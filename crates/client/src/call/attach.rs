@@ -31,6 +31,16 @@ pub(super) enum Attachment {
     Attaching(Arc<Attaching>),
 }
 
+/// What there is of a connection to a server.
+pub(super) enum There {
+    Attached(Arc<Connection>),
+    /// It is being made, perhaps from now on.
+    Attaching {
+        begun: bool,
+    },
+    Nothing,
+}
+
 /// An attachment under way.
 #[derive(Default)]
 pub(super) struct Attaching {
@@ -182,6 +192,44 @@ impl Inner {
             self.attach(info, &attaching);
         }
         attaching.wait(info, until, || self.interrupted())
+    }
+
+    /// The connection to a server if it is there; if not it is made, if that is wanted.
+    pub(super) fn connection_if_there(
+        self: &Arc<Self>,
+        info: &Arc<ServerInfo>,
+        begin: bool,
+    ) -> Result<There, Sent> {
+        let attaching = {
+            let mut connections = lock(&self.connections);
+            match connections.get(&info.incarnation) {
+                Some(Attachment::Attached(connection)) => {
+                    return match connection.lost() {
+                        None => Ok(There::Attached(connection.clone())),
+                        Some(e) => Err(Sent::Lost(e.clone())),
+                    };
+                }
+                Some(Attachment::Attaching(_)) => return Ok(There::Attaching { begun: false }),
+                None if !begin => return Ok(There::Nothing),
+                None => {
+                    let attaching = Arc::new(Attaching::default());
+                    connections.insert(info.incarnation, Attachment::Attaching(attaching.clone()));
+                    attaching
+                }
+            }
+        };
+        self.attach(info, &attaching);
+        Ok(There::Attaching { begun: true })
+    }
+
+    /// As [`Inner::failed`], on a thread of its own: the broker may be slow.
+    pub(super) fn failed_behind(self: &Arc<Self>, info: &Arc<ServerInfo>) {
+        let (inner, info) = (self.clone(), info.clone());
+        let tell = move || {
+            inner.failed(&info);
+        };
+        // Without it the server's lease ends by and by.
+        let _ = std::thread::Builder::new().name("table".into()).spawn(tell);
     }
 
     /// Attaches to a server, on a thread of its own: whoever waits for it may give up, and the others still need it.

@@ -45,6 +45,34 @@ pub(super) struct Client<'a> {
     pub flusher: &'a Arc<Flusher>,
 }
 
+/// Where the ends of many calls are told, for whoever waits for any of them.
+#[derive(Default)]
+pub(super) struct Basket {
+    any: AtomicBool,
+    came: Mutex<Vec<u64>>,
+}
+
+impl Basket {
+    /// Whether there are some.
+    #[inline]
+    pub fn is_any(&self) -> bool {
+        self.any.load(Ordering::Acquire)
+    }
+
+    /// Takes all that are there.
+    pub fn take(&self, into: &mut Vec<u64>) {
+        let mut came = lock(&self.came);
+        self.any.store(false, Ordering::Release);
+        into.append(&mut came);
+    }
+
+    fn put(&self, id: u64) {
+        let mut came = lock(&self.came);
+        came.push(id);
+        self.any.store(true, Ordering::Release);
+    }
+}
+
 /// A call that was sent. The reply is put here by whoever finds it.
 #[derive(Default)]
 pub(super) struct Pending {
@@ -62,6 +90,8 @@ struct PendingState {
     turned: bool,
     /// Nobody waits any more: the blocks go back when the reply comes.
     abandoned: bool,
+    /// Who is told that it is complete, with its number.
+    told: Option<(Arc<Basket>, u64)>,
 }
 
 /// Where a large argument or result lies.
@@ -295,18 +325,22 @@ impl Connection {
     }
 
     /// Sends a request whose large arguments lie in blocks or are `large`. On failure the chunks come
-    /// back; without an error too many are under way just now. `wait` is called while it does not go.
+    /// back; without an error too many are under way just now. `wait` is called while it does not go. Its end is told to
+    /// `basket`, if there is one.
     pub fn send(
         &self,
         id: u64,
+        basket: Option<&Arc<Basket>>,
         body: &[u8],
         chunks: Vec<(usize, Chunk)>,
         large: Large,
         mut wait: impl FnMut() -> Result<()>,
     ) -> Result<Arc<Pending>, Unsent> {
         let pending = spare::pending();
-        if !chunks.is_empty() {
-            lock(&pending.state).chunks = chunks;
+        if !chunks.is_empty() || basket.is_some() {
+            let mut state = lock(&pending.state);
+            state.chunks = chunks;
+            state.told = basket.map(|basket| (basket.clone(), id));
         }
         let request = {
             let mut under_way = lock(&self.under_way);
@@ -447,8 +481,12 @@ impl Connection {
         state.chunks.extend(came);
         state.turned = turned;
         state.reply = Some(reply);
+        let told = state.told.take();
         drop(state);
         pending.done.store(true, Ordering::Release);
+        if let Some((basket, id)) = told {
+            basket.put(id);
+        }
     }
 
     /// Results that lie in the segment may have to leave it before they are taken.

@@ -8,16 +8,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use forebay_link::standing;
-use forebay_types::call::{Item, Location, Outcome, get_outcome};
+use forebay_types::call::{Outcome, get_outcome};
 use forebay_types::directory::{Incarnation, ServerInfo};
-use forebay_types::{Code, DType, Error, Given, Param, Result, Signature};
+use forebay_types::{Code, Error, Given, Param, Result, Signature};
 
 use super::args::{Arg, Value};
-use super::connection::{Chunk, Connection, Pending, Returned};
+use super::connection::{Connection, Pending, Returned};
 use super::request;
 use super::table::Offer;
 use super::transfer::{OwnCopy, Transfer};
-use super::{Inner, Sent, reference, spare};
+use super::{Inner, Sent, reference, reply, spare};
 
 /// The connection to a server may be cut so often under one call: before anything of it was sent, and after.
 const CUTS: usize = 2;
@@ -37,14 +37,6 @@ pub struct Timing {
     pub reissued: u32,
     /// The server that answered: its name and pid.
     pub server: Option<(Arc<str>, u32)>,
-}
-
-/// The bytes of results, before they are the caller's.
-#[derive(Clone, Copy)]
-struct Came<'r> {
-    data: &'r [u8],
-    chunks: &'r [(usize, Chunk)],
-    turned: bool,
 }
 
 enum State {
@@ -221,6 +213,7 @@ impl<'a> Future<'a> {
                 args: &self.args,
                 kept: &self.kept,
                 given: &self.given,
+                basket: None,
             };
             let until = self.allowed.zip(self.begun).map(|(allowed, begun)| begun + allowed);
             let connection = match &self.bound {
@@ -362,7 +355,7 @@ impl<'a> Future<'a> {
             let ready = || pending.is_done() || connection.lost().is_some() || self.is_given_up();
             let in_time = self.inner.pump.wait(ready, deadline);
             let outcome = match pending.take() {
-                Some(returned) if self.bound.is_none() && not_offered(&returned.reply) => {
+                Some(returned) if self.bound.is_none() && reply::is_not_offered(&returned.reply) => {
                     let connection = connection.clone();
                     self.go_elsewhere(&connection, returned)
                 }
@@ -401,7 +394,7 @@ impl<'a> Future<'a> {
     fn go_elsewhere(&mut self, connection: &Connection, returned: Returned) -> Result<()> {
         let mut items = Vec::new();
         let cause = match get_outcome(&returned.reply, 0, &mut items) {
-            Ok((outcome, _)) => self.failure(connection, &outcome),
+            Ok((outcome, _)) => reply::failure(&self.offer.signature, &connection.info, &outcome),
             Err(e) => e,
         };
         connection.free(returned.chunks);
@@ -414,94 +407,15 @@ impl<'a> Future<'a> {
 
     /// Reads the reply and copies results into the caller's arrays.
     fn finish(&mut self, connection: &Connection, returned: Returned) -> Result<Vec<Value>> {
-        let Returned { reply, chunks, turned } = returned;
-        let mut items = Vec::new();
-        let result = get_outcome(&reply, 0, &mut items).and_then(|(outcome, data)| {
-            self.note(connection, &outcome);
-            if outcome.code != 0 {
-                return Err(self.failure(connection, &outcome));
-            }
-            let data = reply.get(data..).unwrap_or_default();
-            self.results(&items, Came { data, chunks: &chunks, turned })
-        });
-        connection.free(chunks);
-        spare::keep_buffer(reply);
-        result
-    }
-
-    fn note(&mut self, connection: &Connection, outcome: &Outcome) {
-        let Some(begun) = self.begun else { return };
-        self.timing.waiting = Duration::from_nanos(outcome.waited_ns);
-        self.timing.running = Duration::from_nanos(outcome.ran_ns);
-        self.timing.total = begun.elapsed();
-        self.timing.server = Some((connection.name.clone(), connection.info.pid));
-    }
-
-    fn failure(&self, connection: &Connection, outcome: &Outcome) -> Error {
-        let code = Code::from_number(outcome.code).unwrap_or(Code::Internal);
-        let info = &connection.info;
-        let name = self.offer.signature.name();
-        Error::new(code, format!("{name} on server {:?} (pid {}): {}", info.name, info.pid, outcome.text))
-    }
-
-    fn results(&mut self, items: &[Item], came: Came) -> Result<Vec<Value>> {
-        if !self.offer.signature.params().iter().any(|p| p.way.comes()) {
-            return Ok(Vec::new());
-        }
-        let offer = self.offer.clone();
-        let mut items = items.iter();
-        let mut values = Vec::new();
-        let mut passed = 0;
-        for param in offer.signature.params() {
-            let index = passed;
-            passed += usize::from(param.is_passed());
-            if !param.way.comes() {
-                continue;
-            }
-            let wrong = || {
-                let name = offer.signature.name();
-                Error::new(Code::Corrupt, format!("the reply of {name} does not fit its parameter {param}"))
-            };
-            let item = items.next().ok_or_else(wrong)?;
-            match param.is_returned() {
-                true => values.push(value(param, item, came.data).ok_or_else(wrong)?),
-                false => self.fill(index, item, came).ok_or_else(wrong)?,
-            }
-        }
-        Ok(values)
-    }
-
-    /// Copies an array result into the argument.
-    fn fill(&mut self, index: usize, item: &Item, came: Came) -> Option<()> {
-        let Item::Array(meta, place) = item else { return None };
-        let arg = &mut self.args[index];
-        let bytes = match *place {
-            // It stays with the server.
-            Location::None { .. } if matches!(arg, Arg::Ref(..)) => return Some(()),
-            Location::Inline { at, bytes: n } => came.data.get(at as usize..at as usize + n as usize)?,
-            Location::None { .. } => {
-                let ours = came.chunks.iter().filter(|(i, _)| *i == index);
-                return ours.map(|(_, chunk)| chunk).find_map(|chunk| match chunk {
-                    Chunk::Block(block, _) => arg.take_view(meta, block.view().part(0, arg.len())?),
-                    Chunk::Copied(bytes) => arg.take(meta, bytes.get(..arg.len())?),
-                    Chunk::Lease(_) => None,
-                });
-            }
-            Location::Block(at) => {
-                let came_with = |(i, chunk): &&(usize, Chunk)| {
-                    *i == at.index as usize && matches!(chunk, Chunk::Lease(_))
-                };
-                let (_, Chunk::Lease(lease)) = came.chunks.iter().find(came_with)? else { return None };
-                lease.bytes()
-            }
-            Location::Held { .. } => return None,
+        let Future { offer, args, timing, begun, .. } = self;
+        let note = |outcome: &Outcome| {
+            let Some(begun) = begun else { return };
+            timing.waiting = Duration::from_nanos(outcome.waited_ns);
+            timing.running = Duration::from_nanos(outcome.ran_ns);
+            timing.total = begun.elapsed();
+            timing.server = Some((connection.name.clone(), connection.info.pid));
         };
-        if !came.turned {
-            return arg.take(meta, bytes);
-        }
-        let mut right = bytes.to_vec();
-        meta.dtype.turn(&mut right);
-        arg.take(meta, &right)
+        reply::take(&offer.signature, connection, returned, args, note)
     }
 
     /// Waits for the end and takes the returned results: scalars, text and bytes that come back,
@@ -631,26 +545,6 @@ fn copies(inner: &Inner, signature: &Signature, args: &[Arg]) -> Result<Vec<Opti
         _ => arg.copied(inner.copies.pool()).map(Some),
     };
     args.iter().zip(signature.passed()).map(copy).collect()
-}
-
-/// Whether the server said that it does not offer the service: then it did nothing. The code is
-/// the first word of a reply.
-fn not_offered(reply: &[u8]) -> bool {
-    reply.get(..4) == Some(&(Code::NoServer as u32).to_le_bytes()[..])
-}
-
-fn value(param: &Param, item: &Item, data: &[u8]) -> Option<Value> {
-    match *item {
-        Item::Scalar(s) if s.dtype() == param.dtype => Some(Value::Scalar(s)),
-        Item::Text(dtype, Location::Inline { at, bytes }) if dtype == param.dtype => {
-            let bytes = data.get(at as usize..at as usize + bytes as usize)?.to_vec();
-            match dtype {
-                DType::Str => String::from_utf8(bytes).ok().map(Value::Str),
-                _ => Some(Value::Bytes(bytes)),
-            }
-        }
-        _ => None,
-    }
 }
 
 /// Waits for all of them; says whether all are complete.

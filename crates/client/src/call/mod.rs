@@ -18,11 +18,13 @@
 
 mod args;
 mod attach;
+mod bag;
 mod connection;
 mod future;
 mod lead;
 mod pump;
 mod reference;
+mod reply;
 mod request;
 mod spare;
 mod table;
@@ -41,6 +43,7 @@ use forebay_types::directory::{Incarnation, SETTLING_MS, ServerInfo};
 use forebay_types::{Code, Error, Result, Signature};
 
 pub use args::{Arg, Value};
+pub use bag::{Bag, BagOptions, BagView, Counts, Fate, Next, Task, TaskState, TaskValue};
 pub use future::{Canceller, Future, Timing, cancel_all, probe_any, wait_all, wait_any};
 pub use reference::{On, Reference};
 pub use transfer::Transfer;

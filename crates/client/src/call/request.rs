@@ -15,7 +15,7 @@ use forebay_types::record::BlockRef;
 use forebay_types::{Code, DType, Error, Given, Param, Signature};
 
 use super::args::Arg;
-use super::connection::{Chunk, Connection, Pending};
+use super::connection::{Basket, Chunk, Connection, Pending};
 use super::transfer::{Large, OwnCopy};
 use super::{Inner, Sent, spare};
 
@@ -31,7 +31,12 @@ pub(super) struct Request<'r, 'a> {
     /// Copies of them, or none.
     pub kept: &'r [Option<OwnCopy>],
     pub given: &'r [Given],
+    /// Who is told of its end, beside whoever waits for it.
+    pub basket: Option<&'r Arc<Basket>>,
 }
+
+/// A request that has gone, and when, if somebody wants to know.
+type Issued = (Arc<Pending>, Option<Instant>);
 
 /// Where the bytes of an argument are taken from.
 #[derive(Clone, Copy)]
@@ -83,11 +88,7 @@ fn now() -> (Instant, u64) {
 
 impl<'r> Request<'r, '_> {
     /// Copies and sends it, and says when it was sent.
-    pub fn send(
-        &self,
-        connection: &Connection,
-        until: Option<Instant>,
-    ) -> Result<(Arc<Pending>, Option<Instant>), Sent> {
+    pub fn send(&self, connection: &Connection, until: Option<Instant>) -> Result<Issued, Sent> {
         connection.look_if_idle();
         if let Some(lost) = connection.lost() {
             return Err(Sent::Lost(lost.clone()));
@@ -105,22 +106,69 @@ impl<'r> Request<'r, '_> {
         done.map(|pending| (pending, sent))
     }
 
+    /// Copies and sends it if it goes at once, and says when it was sent; nothing when there is no room just now.
+    pub fn try_send(&self, connection: &Connection) -> Result<Option<Issued>, Sent> {
+        if let Some(lost) = connection.lost() {
+            return Err(Sent::Lost(lost.clone()));
+        }
+        let placed = match self.try_place(connection) {
+            Ok(placed) => placed,
+            Err(e) if e.may_come => return Ok(None),
+            Err(e) => return Err(Sent::Not(e.error)),
+        };
+        let (sent, sent_ns) = self.timed.then(now).unzip();
+        let body = self.encode(&placed, sent_ns.unwrap_or(0));
+        let large = match self.kept {
+            [] => Large::Here(&[]),
+            _ => Large::Kept(&placed.kept),
+        };
+        let mut is_full = false;
+        let full = || {
+            is_full = true;
+            Err(Error::new(Code::Full, "the server takes no more requests just now"))
+        };
+        let done = connection.send(self.id, self.basket, &body, placed.chunks, large, full);
+        spare::keep_buffer(body);
+        match done {
+            Ok(pending) => Ok(Some((pending, sent))),
+            Err((why, chunks)) => {
+                connection.free(chunks);
+                match why {
+                    Some(e) if !is_full => Err(self.unsent(connection, e)),
+                    _ => Ok(None),
+                }
+            }
+        }
+    }
+
+    /// Places all arguments, or none.
+    fn try_place(&self, connection: &Connection) -> Result<Placed<'r>, NotLent> {
+        let mut placed = Placed {
+            items: Vec::with_capacity(self.args.len()),
+            inline: Vec::new(),
+            at: 0,
+            chunks: Vec::new(),
+            parts: Vec::new(),
+            kept: Vec::new(),
+        };
+        let mut params = self.signature.passed().enumerate();
+        match params.try_for_each(|(i, param)| self.place(connection, i, param, &mut placed)) {
+            Ok(()) => Ok(placed),
+            Err(e) => {
+                connection.free(placed.chunks);
+                Err(e)
+            }
+        }
+    }
+
     /// Places all arguments. While others that are under way have taken the room it is waited for.
     fn place_all(&self, connection: &Connection, until: Option<Instant>) -> Result<Placed<'r>, Sent> {
         let mut wait = Waiting { request: self, connection, until, since: None, looked: None };
         loop {
-            let mut placed = Placed {
-                items: Vec::with_capacity(self.args.len()),
-                inline: Vec::new(),
-                at: 0,
-                chunks: Vec::new(),
-                parts: Vec::new(),
-                kept: Vec::new(),
+            let e = match self.try_place(connection) {
+                Ok(placed) => return Ok(placed),
+                Err(e) => e,
             };
-            let mut params = self.signature.passed().enumerate();
-            let done = params.try_for_each(|(i, param)| self.place(connection, i, param, &mut placed));
-            let Err(e) = done else { return Ok(placed) };
-            connection.free(placed.chunks);
             if !e.may_come || !connection.is_busy() {
                 return Err(Sent::Not(e.error));
             }
@@ -154,7 +202,8 @@ impl<'r> Request<'r, '_> {
         let _wait = standing::Wait::begin();
         let mut wait = Waiting { request: self, connection, until, since: None, looked: None };
         loop {
-            let (why, back) = match connection.send(self.id, body, chunks, large, || wait.once()) {
+            let (why, back) = match connection.send(self.id, self.basket, body, chunks, large, || wait.once())
+            {
                 Ok(pending) => return Ok(pending),
                 Err(refused) => refused,
             };
@@ -182,9 +231,15 @@ impl<'r> Request<'r, '_> {
             (Given::Array { meta, .. }, Arg::Ref(_, reference)) => {
                 Item::Array(*meta, Location::Held { number: reference.number(), bytes: meta.bytes()? })
             }
-            (Given::Array { meta, .. }, _) => Item::Array(*meta, placed.put(connection, index, param, from)?),
-            (Given::Str, _) => Item::Text(DType::Str, placed.put(connection, index, param, from)?),
-            (_, _) => Item::Text(DType::Bytes, placed.put(connection, index, param, from)?),
+            (Given::Array { meta, .. }, _) => {
+                // A result that is made anew has no memory here.
+                let bytes = meta.bytes()? as usize;
+                Item::Array(*meta, placed.put(connection, index, param, bytes, from)?)
+            }
+            (Given::Str, _) => {
+                Item::Text(DType::Str, placed.put(connection, index, param, from.len(), from)?)
+            }
+            (_, _) => Item::Text(DType::Bytes, placed.put(connection, index, param, from.len(), from)?),
         };
         placed.items.push(item);
         Ok(())
@@ -261,9 +316,9 @@ impl<'r> Placed<'r> {
         connection: &Connection,
         index: usize,
         param: &Param,
+        bytes: usize,
         from: From<'r, '_>,
     ) -> Result<Location, NotLent> {
-        let bytes = from.len();
         let len = bytes as u64;
         let goes = param.way.goes();
         if bytes <= INLINE_BYTES && self.at + bytes <= INLINE_TOTAL {

@@ -24,6 +24,8 @@ use super::lock;
 
 /// How old the table may be at a call.
 const FRESH: Duration = Duration::from_secs(2);
+/// How old it may be where new servers are of use at once.
+const GLANCE: Duration = Duration::from_millis(300);
 /// How long a broker may take for what one can do without.
 const SHORT: Duration = Duration::from_millis(200);
 /// How long it waits when it cannot.
@@ -318,6 +320,19 @@ impl Table {
         }
     }
 
+    /// The offer of a service as it is known, without waiting for anybody; the broker is asked behind the caller's back.
+    pub fn glance(self: &Arc<Self>, name: &str) -> Option<Arc<Offer>> {
+        let (offer, is_fresh) = {
+            let known = lock(&self.known);
+            let is_fresh = coarse() + FRESH - GLANCE < known.ask_again;
+            (known.offers.get(name).cloned(), is_fresh)
+        };
+        if !is_fresh {
+            self.refresh_behind();
+        }
+        offer
+    }
+
     #[cold]
     fn find_anew(self: &Arc<Self>, name: &str, offer: Option<Arc<Offer>>) -> Result<Arc<Offer>> {
         match offer {
@@ -428,6 +443,7 @@ mod tests {
                 listens: None,
                 lease_ms: 0,
                 room: 0,
+                workers: 1,
             })
         };
         let servers = vec![server(1), server(2), server(3)];

@@ -4,9 +4,11 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use forebay_types::{Error, Result};
 
+use super::lead::LOOK;
 use super::{Client, Future, Inner, Value, lock};
 
 /// A call whose end somebody wants to hear of.
@@ -15,6 +17,10 @@ pub trait Watched: Send {
     fn has_news(&mut self) -> bool;
     /// Goes on with it, and tells its end; true when that has been told.
     fn advance(&mut self) -> bool;
+    /// For how long nothing is to be done about it, whatever comes.
+    fn rests(&self) -> Option<Duration> {
+        None
+    }
 }
 
 /// The watching of one client.
@@ -53,6 +59,15 @@ impl<F: FnOnce(Result<Vec<Value>>) + Send> Watched for Owned<F> {
     }
 }
 
+impl Watcher {
+    /// Has the thread look at what it watches.
+    pub fn wake(&self) {
+        if let Some(thread) = &lock(&self.state).thread {
+            thread.thread().unpark();
+        }
+    }
+}
+
 impl Client {
     /// Calls `then` with the results of a call when it is complete, on a thread of this client.
     pub fn notify(
@@ -79,6 +94,7 @@ impl Client {
         watcher.called.store(true, Ordering::SeqCst);
         drop(state);
         self.inner.pump.nudge();
+        watcher.wake();
         Ok(())
     }
 
@@ -96,6 +112,9 @@ impl Client {
             state.thread.take()
         };
         self.inner.pump.nudge();
+        if let Some(thread) = &thread {
+            thread.thread().unpark();
+        }
         if let Some(thread) = thread.filter(|t| t.thread().id() != std::thread::current().id()) {
             let _ = thread.join();
         }
@@ -117,7 +136,18 @@ fn run(inner: &Arc<Inner>) {
             }
         }
         let called = || watcher.called.load(Ordering::SeqCst);
-        let _ = inner.pump.wait(|| called() || watched.iter_mut().any(|w| w.has_news()), None);
+        let naps: Option<Vec<Duration>> = watched.iter().map(|w| w.rests()).collect();
+        if let Some(nap) = naps.and_then(|naps| naps.into_iter().min()) {
+            if !called() {
+                std::thread::park_timeout(nap);
+            }
+            continue;
+        }
+        // Whoever has come back to what is watched looks after it, and has no use for a thread that looks, too.
+        let left = |w: &mut Box<dyn Watched>| w.rests().is_none() && w.has_news();
+        let mut ready =
+            || called() || watched.iter_mut().any(left) || watched.iter().all(|w| w.rests().is_some());
+        let _ = inner.pump.wait(&mut ready, Some(Instant::now() + LOOK));
         watched.retain_mut(|w| !w.has_news() || !w.advance());
     }
 }

@@ -1,0 +1,152 @@
+//! Many calls of one service, fed and emptied by one thread of Python's at a time.
+
+use std::sync::{Mutex, MutexGuard, TryLockError};
+
+use forebay::Array;
+use forebay::call::{BagOptions, BagView, Fate, Next, Task, TaskState, TaskValue};
+use pyo3::IntoPyObjectExt;
+use pyo3::prelude::*;
+use pyo3::types::{PyString, PyTuple};
+
+use crate::calls::{Arguments, Client, value};
+use crate::waits::{SLICE, released, signals};
+use crate::{arrays, errors};
+
+/// Many calls of one service.
+#[pyclass(frozen)]
+pub struct Bag {
+    inner: Mutex<forebay::call::Bag>,
+    /// What any thread may ask while one takes results.
+    view: BagView,
+    name: String,
+}
+
+impl Bag {
+    fn bag(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, forebay::call::Bag>> {
+        match self.inner.try_lock() {
+            Ok(bag) => Ok(bag),
+            Err(TryLockError::Poisoned(poisoned)) => Ok(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => {
+                let text = format!(
+                    "another thread takes results of the map of {} just now; take them in one thread",
+                    self.name
+                );
+                Err(errors::bad(py, text))
+            }
+        }
+    }
+}
+
+/// What a task gave: nothing, the one result, or a tuple.
+fn given(py: Python<'_>, values: Vec<TaskValue>) -> PyResult<Bound<'_, PyAny>> {
+    let mut objects = Vec::with_capacity(values.len());
+    for result in values {
+        objects.push(match result {
+            TaskValue::Value(v) => value(py, v)?,
+            TaskValue::Array(meta, bytes) => arrays::to_python(py, Array { meta, bytes })?,
+        });
+    }
+    match objects.len() {
+        0 => Ok(py.None().into_bound(py)),
+        1 => Ok(objects.remove(0)),
+        _ => Ok(PyTuple::new(py, objects)?.into_any()),
+    }
+}
+
+#[pymethods]
+impl Bag {
+    #[new]
+    fn new(
+        py: Python<'_>,
+        client: &Client,
+        name: &str,
+        ordered: bool,
+        window: Option<u32>,
+        bytes: Option<u64>,
+    ) -> PyResult<Bag> {
+        let options = BagOptions { ordered, window, bytes };
+        let inner = released(py, || client.inner().bag(name, options))?;
+        let view = inner.view();
+        Ok(Bag { inner: Mutex::new(inner), view, name: name.to_owned() })
+    }
+
+    /// Finds the service; its signature, and how many arguments a task has.
+    fn begin(&self, py: Python<'_>) -> PyResult<(String, usize)> {
+        let bag = self.bag(py)?;
+        let bag = &*bag;
+        let signature = released(py, move || bag.signature())?;
+        Ok((signature.to_string(), signature.sent().count()))
+    }
+
+    /// One more task; its index. What is wrong with its arguments is its outcome.
+    fn add(&self, py: Python<'_>, args: &Bound<'_, PyTuple>) -> PyResult<u64> {
+        let mut bag = self.bag(py)?;
+        let held = Arguments::of_task(args)?;
+        let bag = &mut *bag;
+        released(py, move || held.add_to(bag))
+    }
+
+    /// There are no more.
+    fn end(&self, py: Python<'_>) -> PyResult<()> {
+        self.bag(py)?.end();
+        Ok(())
+    }
+
+    /// What is to be done next: True: add a task; False: nothing after a tenth of a second; None: all is over; else a
+    /// task that is over: its index, whether it has failed, and its result or exception.
+    fn step<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let mut bag = self.bag(py)?;
+        let bag = &mut *bag;
+        let next = released(py, move || bag.next(Some(SLICE)))?;
+        match next {
+            Next::Input => true.into_bound_py_any(py),
+            Next::Later => {
+                released(py, signals)?;
+                false.into_bound_py_any(py)
+            }
+            Next::Over => Ok(py.None().into_bound(py)),
+            Next::Task(Task { index, outcome }) => {
+                let (failed, what) = match outcome {
+                    Ok(values) => (false, given(py, values)?),
+                    Err(e) => (true, errors::raise(py, &e).into_value(py).into_bound_py_any(py)?),
+                };
+                (index, failed, what).into_bound_py_any(py)
+            }
+        }
+    }
+
+    /// Gives a task up; True if it was not over.
+    fn cancel(&self, py: Python<'_>, index: u64) -> PyResult<bool> {
+        released(py, || Ok(self.view.cancel(index)))
+    }
+
+    /// Where a task is: open, done, failed or cancelled; None if there is none of that index.
+    fn state<'py>(&self, py: Python<'py>, index: u64) -> PyResult<Option<Bound<'py, PyString>>> {
+        let state = released(py, || Ok(self.view.state(index)))?;
+        Ok(state.map(|state| {
+            PyString::new(
+                py,
+                match state {
+                    TaskState::Open => "open",
+                    TaskState::Over(Fate::Done) => "done",
+                    TaskState::Over(Fate::Failed) => "failed",
+                    TaskState::Over(Fate::Cancelled) => "cancelled",
+                },
+            )
+        }))
+    }
+
+    /// Tasks that were pulled, are at servers, are done, have failed, were cancelled.
+    fn counts(&self, py: Python<'_>) -> PyResult<(u64, u64, u64, u64, u64)> {
+        let counts = released(py, || Ok(self.view.counts()))?;
+        Ok((counts.pulled, counts.under_way, counts.done, counts.failed, counts.cancelled))
+    }
+
+    /// Gives all tasks up that are not over.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        released(py, || {
+            self.view.close();
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,738 @@
+//! Does what the machine of a bag decides: sends tasks, takes replies, looks after servers.
+//!
+//! Whoever holds the state drives: the user's thread while it asks for results, the client's watching thread while the
+//! user does something else. So a loop with a short body costs no hand-over, and one with a long body lets no server idle.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use forebay_link::QuickMap;
+use forebay_link::call::room;
+use forebay_types::directory::Incarnation;
+use forebay_types::{Code, Error, Given, Result, Signature};
+
+use super::fates::Fate;
+use super::machine::{LIVES, Loss, Machine, Ns, Rules, Times, Verdict};
+use super::{BagOptions, PATIENCE, Task, TaskValue, closed};
+use crate::call::args::Arg;
+use crate::call::attach::There;
+use crate::call::connection::{Basket, Connection, Pending, Returned};
+use crate::call::request::Request;
+use crate::call::table::Offer;
+use crate::call::transfer::OwnCopy;
+use crate::call::watcher::Watched;
+use crate::call::{Inner, Sent, lock, reply, spare};
+
+/// Servers are looked after so often.
+const LOOK: Duration = Duration::from_millis(100);
+/// A thread that was here so lately comes by again on its own.
+const SOON: Duration = Duration::from_millis(1);
+/// What is kept of arguments and results, at most and at least.
+const MOST_BYTES: u64 = 256 << 20;
+const LEAST_BYTES: u64 = 1 << 20;
+
+/// Between two attempts to attach to a server that lets nobody in, at first and at most.
+const KNOCK: Duration = Duration::from_millis(50);
+const LONGEST: Duration = Duration::from_secs(2);
+
+/// How often a server was attached to in vain.
+#[derive(Default)]
+struct Knocks {
+    times: u32,
+    next: Option<Instant>,
+}
+
+impl Knocks {
+    fn may_knock(&self) -> bool {
+        self.next.is_none_or(|next| Instant::now() >= next)
+    }
+
+    /// Whoever tries again waits longer each time, and not as long as everybody else.
+    fn count(&mut self, begun: bool) {
+        if begun {
+            let pause = (KNOCK * (1 << self.times.min(10))).min(LONGEST);
+            let jitter = std::process::id() % 64;
+            self.next = Some(Instant::now() + pause.mul_f64(0.75 + f64::from(jitter) / 128.0));
+            self.times += 1;
+        }
+    }
+}
+
+/// A task with its arguments, until it is over.
+struct Job {
+    args: Vec<Arg<'static>>,
+    kept: Vec<Option<OwnCopy>>,
+    given: Vec<Given>,
+    flight: Option<Flight>,
+}
+
+/// Where it was sent.
+struct Flight {
+    connection: Arc<Connection>,
+    pending: Arc<Pending>,
+    sent: Option<Instant>,
+}
+
+/// How a task ended, before that is the user's.
+enum End {
+    Reply(Arc<Connection>, Returned, Vec<Given>),
+    Error(Error),
+}
+
+/// A task that is handed out.
+pub(super) struct Ended {
+    index: u64,
+    end: End,
+}
+
+/// What a visit finds.
+pub(super) enum Held {
+    Input,
+    Task(Ended),
+    Over,
+    Nothing,
+}
+
+pub(super) struct State {
+    pub machine: Machine,
+    jobs: QuickMap<u64, Job>,
+    /// The number of the call that a task is, and the other way round.
+    calls: QuickMap<u64, u64>,
+    ids: QuickMap<u64, u64>,
+    ends: QuickMap<u64, End>,
+    /// The servers as the machine knows them.
+    seats: Vec<Arc<Connection>>,
+    /// Servers of the offer are being attached to.
+    attaching: bool,
+    /// How often each has been attached to in vain.
+    knocks: QuickMap<Incarnation, Knocks>,
+    looked: Option<Instant>,
+    starved: Option<Instant>,
+    came: Vec<u64>,
+    /// Copies of the last task's arguments: the next one's may be the same.
+    last: Vec<Option<(usize, OwnCopy)>>,
+    is_closed: bool,
+}
+
+pub(super) struct Driver {
+    inner: Arc<Inner>,
+    name: String,
+    offer: Mutex<Option<Arc<Offer>>>,
+    pub state: Mutex<State>,
+    basket: Arc<Basket>,
+    began: Instant,
+    /// The user's thread is here.
+    is_visited: AtomicBool,
+    /// When it left, in nanoseconds since it began.
+    left: AtomicU64,
+    /// The watching thread waits for this bag.
+    is_watched: AtomicBool,
+    is_watching: AtomicBool,
+}
+
+/// The user's thread, while it is here.
+pub(super) struct Visit<'d>(&'d Arc<Driver>);
+
+impl Drop for Visit<'_> {
+    fn drop(&mut self) {
+        self.0.left.store(self.0.now(), Ordering::Relaxed);
+        self.0.is_visited.store(false, Ordering::SeqCst);
+    }
+}
+
+impl Driver {
+    pub fn new(inner: Arc<Inner>, name: &str, options: BagOptions) -> Driver {
+        let rules = Rules {
+            ordered: options.ordered,
+            window: options.window,
+            bytes: options.bytes.unwrap_or((room() / 8).min(MOST_BYTES)).max(LEAST_BYTES),
+            effects: false,
+        };
+        Driver {
+            inner,
+            name: name.to_owned(),
+            offer: Mutex::default(),
+            state: Mutex::new(State {
+                machine: Machine::new(rules),
+                jobs: QuickMap::default(),
+                calls: QuickMap::default(),
+                ids: QuickMap::default(),
+                ends: QuickMap::default(),
+                seats: Vec::new(),
+                attaching: false,
+                knocks: QuickMap::default(),
+                looked: None,
+                starved: None,
+                came: Vec::new(),
+                last: Vec::new(),
+                is_closed: false,
+            }),
+            basket: Arc::default(),
+            began: Instant::now(),
+            is_visited: AtomicBool::new(false),
+            left: AtomicU64::new(0),
+            is_watched: AtomicBool::new(false),
+            is_watching: AtomicBool::new(false),
+        }
+    }
+
+    fn now(&self) -> Ns {
+        // Never 0: what was never is long ago.
+        self.began.elapsed().as_nanos() as Ns + 1_000_000_000
+    }
+
+    pub fn check(&self) -> Result<()> {
+        self.inner.check_process()
+    }
+
+    /// The service, found at the first input.
+    pub fn offer(&self) -> Result<Arc<Offer>> {
+        if let Some(offer) = &*lock(&self.offer) {
+            return Ok(offer.clone());
+        }
+        let found = self.inner.find(&self.name, None)?;
+        found.signature.check_result_sizes()?;
+        let effects = found.signature.effects();
+        lock(&self.state).machine.set_effects(effects);
+        *lock(&self.offer) = Some(found.clone());
+        Ok(found)
+    }
+
+    /// The user's thread is here.
+    pub fn visit(self: &Arc<Self>) -> Result<Visit<'_>> {
+        self.is_visited.store(true, Ordering::SeqCst);
+        if self.is_watching.load(Ordering::SeqCst) {
+            self.inner.pump.nudge();
+        }
+        let visit = Visit(self);
+        let mut state = lock(&self.state);
+        if state.is_closed {
+            return Err(closed());
+        }
+        state.machine.visit(self.now());
+        Ok(visit)
+    }
+
+    /// Takes a task: its arguments are copied, and it goes at once if there is room.
+    pub fn add(self: &Arc<Self>, offer: &Offer, args: Vec<Arg>) -> Result<u64> {
+        if !self.is_watched.swap(true, Ordering::SeqCst) {
+            let client = crate::call::Client { inner: self.inner.clone(), transfer: Default::default() };
+            client.watch(Box::new(Watch(self.clone())))?;
+        }
+        let mut state = self.open()?;
+        match self.job(&mut state, &offer.signature, args) {
+            Ok((job, bytes)) => {
+                let index = state.machine.pulled(bytes);
+                state.jobs.insert(index, job);
+                self.drive(&mut state);
+                Ok(index)
+            }
+            Err(e) if e.code() == Code::Full => Err(e),
+            Err(e) => Ok(state.wrong(e)),
+        }
+    }
+
+    pub fn add_failed(&self, why: Error) -> u64 {
+        lock(&self.state).wrong(why)
+    }
+
+    fn open(&self) -> Result<MutexGuard<'_, State>> {
+        let state = lock(&self.state);
+        match state.is_closed {
+            true => Err(closed()),
+            false => Ok(state),
+        }
+    }
+
+    /// A task of those arguments, and how many bytes it keeps.
+    fn job(&self, state: &mut State, signature: &Signature, args: Vec<Arg>) -> Result<(Job, u64)> {
+        if args.iter().any(|arg| matches!(arg, Arg::Ref(..))) {
+            return Err(Error::bad(format!(
+                "{}: an array that a server holds cannot be an argument of many calls yet; call with it one by one",
+                self.name
+            )));
+        }
+        let mut sent: Vec<Arg> = args;
+        let demanded = signature.sent().zip(&mut sent).filter_map(|(p, arg)| Some((p.order?, arg)));
+        for (order, arg) in demanded {
+            arg.travel_in(order)?;
+        }
+        sent.iter().try_for_each(|arg| arg.check().map_err(|e| e.within(&self.name)))?;
+        let given: Vec<Given> = sent.iter().map(|arg| as_result(arg.given())).collect();
+        let given = signature.complete(&given)?;
+        let mut sent = sent.into_iter().enumerate();
+        let mut job = Job { args: Vec::new(), kept: Vec::new(), given, flight: None };
+        let mut bytes = 0;
+        for (param, given) in signature.passed().zip(&job.given) {
+            let (arg, kept) = match param.way.goes() {
+                true => {
+                    let (at, arg) = sent.next().ok_or_else(|| Error::internal("an argument is missing"))?;
+                    bytes += arg.len() as u64;
+                    (without_bytes(&arg), state.copied(&self.inner, at, &arg)?)
+                }
+                false => (nothing(given), None),
+            };
+            job.args.push(arg);
+            job.kept.push(kept);
+        }
+        Ok((job, bytes))
+    }
+
+    /// Takes what has come, looks after servers, sends what goes.
+    fn drive(&self, state: &mut State) {
+        self.take_replies(state);
+        if state.is_closed {
+            return;
+        }
+        self.look_at_servers(state);
+        self.send(state);
+    }
+
+    fn take_replies(&self, state: &mut State) {
+        if !self.basket.is_any() {
+            return;
+        }
+        let mut came = std::mem::take(&mut state.came);
+        self.basket.take(&mut came);
+        for id in came.drain(..) {
+            let Some(index) = state.calls.remove(&id) else { continue };
+            state.ids.remove(&index);
+            let Some(mut job) = state.jobs.remove(&index) else { continue };
+            let Some(flight) = job.flight.take() else { continue };
+            let Some(returned) = flight.pending.take() else { continue };
+            spare::keep_pending(flight.pending);
+            let head = reply::head(&returned.reply);
+            let times = flight.sent.zip(head.as_ref()).map(|(sent, head)| Times {
+                ran: head.ran_ns,
+                waited: head.waited_ns,
+                total: sent.elapsed().as_nanos() as Ns,
+            });
+            state.machine.came(index, times, self.now());
+            if reply::is_not_offered(&returned.reply) {
+                flight.connection.free(returned.chunks);
+                state.machine.withdrawn(flight.connection.info.incarnation.0);
+                state.seats.retain(|c| !Arc::ptr_eq(c, &flight.connection));
+                state.looked = None;
+                state.jobs.insert(index, job);
+                state.machine.again(index);
+                continue;
+            }
+            let fate = match head.as_ref().map(|head| head.code) {
+                Some(0) => Fate::Done,
+                _ => Fate::Failed,
+            };
+            let results = results_of(&job.given, &returned);
+            state.machine.over(index, fate, results);
+            state.ends.insert(index, End::Reply(flight.connection, returned, job.given));
+        }
+        state.came = came;
+    }
+
+    fn look_at_servers(&self, state: &mut State) {
+        let is_due = state.looked.is_none_or(|looked| looked.elapsed() >= LOOK);
+        if state.seats.iter().any(|c| c.lost().is_some()) {
+            self.take_losses(state);
+        } else if !is_due && !state.attaching {
+            return;
+        }
+        let Some(known) = lock(&self.offer).clone() else { return };
+        let offer = match is_due {
+            true => self.inner.table.glance(&self.name),
+            false => Some(known.clone()),
+        };
+        if is_due {
+            state.looked = Some(Instant::now());
+        }
+        // One of another signature is another service.
+        let offer = offer.filter(|offer| offer.signature == known.signature);
+        let servers = offer.as_ref().map_or(&[][..], |offer| &offer.servers[..]);
+        let gone: Vec<Incarnation> = state
+            .seats
+            .iter()
+            .map(|c| c.info.incarnation)
+            .filter(|i| is_due && !servers.iter().any(|s| s.incarnation == *i))
+            .collect();
+        for incarnation in gone {
+            state.machine.withdrawn(incarnation.0);
+            state.seats.retain(|c| c.info.incarnation != incarnation || c.is_busy());
+        }
+        state.attaching = false;
+        for info in servers {
+            if state.seats.iter().any(|c| c.info.incarnation == info.incarnation) {
+                state.machine.offered(info.incarnation.0, info.workers);
+                continue;
+            }
+            let knocks = state.knocks.entry(info.incarnation).or_default();
+            match self.inner.connection_if_there(info, knocks.may_knock()) {
+                Ok(There::Attached(connection)) => {
+                    *knocks = Knocks::default();
+                    state.machine.offered(info.incarnation.0, info.workers);
+                    state.seats.push(connection);
+                }
+                Ok(There::Attaching { begun }) => {
+                    knocks.count(begun);
+                    state.attaching = true;
+                }
+                Ok(There::Nothing) => {}
+                Err(Sent::Lost(_)) => self.inner.failed_behind(info),
+                Err(Sent::Not(_) | Sent::Unreached(_)) => {}
+            }
+        }
+        if let Some(offer) = offer {
+            *lock(&self.offer) = Some(offer);
+        }
+        self.starve(state);
+    }
+
+    /// Tasks fail that have waited for servers as long as there is patience.
+    fn starve(&self, state: &mut State) {
+        if !state.machine.is_starved() {
+            state.starved = None;
+            return;
+        }
+        let since = *state.starved.get_or_insert_with(Instant::now);
+        let patience = self.inner.patience_within(None).max(PATIENCE);
+        if state.attaching || since.elapsed() < patience {
+            return;
+        }
+        let text = format!(
+            "{}: all servers are gone, and none has come in {} s; start one with `forebay serve`",
+            self.name,
+            patience.as_secs_f64()
+        );
+        for index in state.machine.give_up() {
+            state.fail(index, Error::new(Code::NoServer, text.clone()));
+        }
+    }
+
+    fn take_losses(&self, state: &mut State) {
+        let lost: Vec<Arc<Connection>> = state.seats.extract_if(.., |c| c.lost().is_some()).collect();
+        for connection in lost {
+            // What it answered before its end counts.
+            while connection.drain() {}
+            self.take_replies(state);
+            self.lose(state, &connection);
+        }
+    }
+
+    fn lose(&self, state: &mut State, connection: &Arc<Connection>) {
+        let key = connection.info.incarnation.0;
+        let loss = if connection.is_cut() { Loss::Cut } else { Loss::Dead };
+        let cause =
+            connection.lost().cloned().unwrap_or_else(|| Error::internal("a server is lost and is not"));
+        self.inner.failed_behind(&connection.info);
+        state.looked = None;
+        let over = state.machine.lost(key, loss, self.now());
+        let ours = state.jobs.iter_mut().filter(|(_, job)| {
+            job.flight.as_ref().is_some_and(|flight| Arc::ptr_eq(&flight.connection, connection))
+        });
+        let mut indices = Vec::new();
+        for (index, job) in ours {
+            job.flight = None;
+            indices.push(*index);
+        }
+        for index in indices {
+            if let Some(id) = state.ids.remove(&index) {
+                state.calls.remove(&id);
+            }
+        }
+        for (index, verdict) in over {
+            let text = match verdict {
+                Verdict::Unknown => format!(
+                    "{}: {cause}; the service has effects, so the call was not issued again: find out whether it was done",
+                    self.name
+                ),
+                Verdict::Kills => format!(
+                    "{}: {LIVES} servers died under this task, the last two while they had nothing else to do, so it is \
+                     given up: {cause}; look at its input, and at what those servers said",
+                    self.name
+                ),
+            };
+            state.fail(index, Error::new(Code::ServerLost, text));
+        }
+    }
+
+    fn send(&self, state: &mut State) {
+        let now = self.now();
+        let Some(offer) = lock(&self.offer).clone() else { return };
+        loop {
+            let timed = state.machine.is_timed();
+            let Some((index, key)) = state.machine.place(now) else { return };
+            let seat = state.seats.iter().find(|c| c.info.incarnation.0 == key).cloned();
+            let (Some(connection), Some(job)) = (seat, state.jobs.get_mut(&index)) else {
+                state.machine.refused(index, now);
+                continue;
+            };
+            let id = self.inner.next_id();
+            let request = Request {
+                inner: &self.inner,
+                id,
+                issue: 0,
+                allowed: None,
+                timed,
+                signature: &offer.signature,
+                args: &job.args,
+                kept: &job.kept,
+                given: &job.given,
+                basket: Some(&self.basket),
+            };
+            match request.try_send(&connection) {
+                Ok(Some((pending, sent))) => {
+                    job.flight = Some(Flight { connection, pending, sent });
+                    state.calls.insert(id, index);
+                    state.ids.insert(index, id);
+                }
+                Ok(None) => state.machine.refused(index, now),
+                Err(Sent::Lost(_)) => {
+                    state.machine.refused(index, now);
+                    self.take_losses(state);
+                }
+                Err(Sent::Unreached(_)) => state.machine.refused(index, now),
+                Err(Sent::Not(e)) => {
+                    state.machine.came(index, None, now);
+                    state.fail(index, e.within(&self.name));
+                }
+            }
+        }
+    }
+
+    /// Whether there is something to do.
+    fn has_news(&self, seats: &[Arc<Connection>]) -> bool {
+        self.basket.is_any() || seats.iter().any(|c| c.lost().is_some())
+    }
+
+    /// The results of a task in memory of their own.
+    pub fn outcome(&self, Ended { index, end }: Ended) -> Task {
+        let outcome = match end {
+            End::Error(e) => Err(e),
+            End::Reply(connection, returned, given) => match lock(&self.offer).clone() {
+                Some(offer) => results(&offer.signature, &connection, returned, &given),
+                None => Err(Error::internal("a task has a reply and no service")),
+            },
+        };
+        Task { index, outcome }
+    }
+
+    pub fn cancel(&self, index: u64) -> bool {
+        let mut state = lock(&self.state);
+        let (was_open, _) = state.machine.cancel(index);
+        if was_open {
+            self.abandon(&mut state, index);
+            let text = format!("{}: task {index} was cancelled", self.name);
+            state.ends.insert(index, End::Error(Error::new(Code::Cancelled, text)));
+        }
+        was_open
+    }
+
+    fn abandon(&self, state: &mut State, index: u64) {
+        let id = state.ids.remove(&index);
+        let job = state.jobs.remove(&index);
+        if let (Some(id), Some(flight)) = (id, job.and_then(|job| job.flight)) {
+            state.calls.remove(&id);
+            flight.connection.abandon(id, &flight.pending);
+        }
+    }
+
+    /// Nothing more is sent, and nobody waits for what was.
+    pub fn close(&self) {
+        // In a child of `fork` the tasks are the parent's, and locks may be held by threads that are not here.
+        if self.inner.check_process().is_err() {
+            return;
+        }
+        let mut state = lock(&self.state);
+        if state.is_closed {
+            return;
+        }
+        state.is_closed = true;
+        let open: Vec<u64> = state.machine.open().collect();
+        for index in open {
+            state.machine.cancel(index);
+            self.abandon(&mut state, index);
+        }
+        for (_, end) in std::mem::take(&mut state.ends) {
+            if let End::Reply(connection, returned, _) = end {
+                connection.free(returned.chunks);
+            }
+        }
+        drop(state);
+        if self.is_watched.load(Ordering::SeqCst) {
+            self.inner.pump.nudge();
+            self.inner.watcher.wake();
+        }
+    }
+}
+
+impl State {
+    fn wrong(&mut self, why: Error) -> u64 {
+        let index = self.machine.pulled_wrong();
+        self.ends.insert(index, End::Error(why));
+        index
+    }
+
+    fn fail(&mut self, index: u64, why: Error) {
+        self.jobs.remove(&index);
+        self.machine.over(index, Fate::Failed, 0);
+        self.ends.insert(index, End::Error(why));
+    }
+
+    /// A copy of an argument; the last one, if that has the same bytes from the same place.
+    fn copied(&mut self, inner: &Inner, at: usize, arg: &Arg) -> Result<Option<OwnCopy>> {
+        if matches!(arg, Arg::Scalar(_)) {
+            return Ok(None);
+        }
+        if self.last.len() <= at {
+            self.last.resize_with(at + 1, || None);
+        }
+        let from = arg.origin();
+        if let Some((before, kept)) = &self.last[at]
+            && *before == from
+            && kept.bytes() == &arg.bytes()[..]
+        {
+            return Ok(Some(kept.clone()));
+        }
+        let kept = arg.copied(inner.copies.pool())?;
+        self.last[at] = Some((from, kept.clone()));
+        Ok(Some(kept))
+    }
+}
+
+impl Visit<'_> {
+    /// What there is to do; `asks`: input is asked for also while a task waits to be handed out.
+    pub fn step(&self, asks: bool) -> Result<Held> {
+        let mut state = self.0.open()?;
+        self.0.drive(&mut state);
+        let is_ready = state.machine.has_ready();
+        if state.machine.wants_input() && (!is_ready || asks) {
+            return Ok(Held::Input);
+        }
+        if let Some(index) = state.machine.deliver() {
+            let end =
+                state.ends.remove(&index).ok_or_else(|| Error::internal("a task is over without an end"))?;
+            return Ok(Held::Task(Ended { index, end }));
+        }
+        Ok(match state.machine.is_over() {
+            true => Held::Over,
+            false => Held::Nothing,
+        })
+    }
+
+    /// Waits until there is something to do, at most until then.
+    pub fn wait(&self, deadline: Option<Instant>) -> Result<()> {
+        let (seats, soon) = {
+            let state = lock(&self.0.state);
+            let soon = if state.attaching || state.machine.retry().is_some() { SOON } else { LOOK };
+            (state.seats.clone(), soon)
+        };
+        let until = deadline.into_iter().chain(Instant::now().checked_add(soon)).min();
+        self.0.inner.pump.wait(|| self.0.has_news(&seats), until).map(drop)
+    }
+}
+
+/// The client's watching thread works on a bag while its user does something else.
+struct Watch(Arc<Driver>);
+
+impl Watched for Watch {
+    fn has_news(&mut self) -> bool {
+        let driver = &self.0;
+        if driver.is_visited.load(Ordering::SeqCst) {
+            return false;
+        }
+        let Ok(state) = driver.state.try_lock() else { return false };
+        let is_due = state.looked.is_none_or(|looked| looked.elapsed() >= LOOK);
+        state.is_closed || is_due || driver.has_news(&state.seats)
+    }
+
+    fn advance(&mut self) -> bool {
+        let mut state = lock(&self.0.state);
+        self.0.drive(&mut state);
+        state.is_closed || state.machine.is_over()
+    }
+
+    fn rests(&self) -> Option<Duration> {
+        let driver = &self.0;
+        if driver.state.try_lock().is_ok_and(|state| state.is_closed) {
+            return None;
+        }
+        let gone = Duration::from_nanos(driver.now().saturating_sub(driver.left.load(Ordering::Relaxed)));
+        let rests = driver.is_visited.load(Ordering::SeqCst) || gone < SOON;
+        driver.is_watching.store(!rests, Ordering::SeqCst);
+        rests.then_some(SOON)
+    }
+}
+
+/// What is given for a result is made anew: it may be written.
+fn as_result(given: Given) -> Given {
+    match given {
+        Given::Array { meta, .. } => Given::Array { meta, writable: true },
+        other => other,
+    }
+}
+
+/// An argument as it is sent from a copy.
+fn without_bytes(arg: &Arg) -> Arg<'static> {
+    match arg {
+        Arg::Scalar(scalar) => Arg::Scalar(*scalar),
+        Arg::Str(_) => Arg::Str(""),
+        Arg::Bytes(_) => Arg::Bytes(&[]),
+        Arg::In(meta, _) | Arg::Strided(meta, ..) => Arg::In(*meta, &[]),
+        Arg::Mut(meta, _) | Arg::StridedMut(meta, ..) | Arg::Ref(meta, _) => Arg::In(*meta, &[]),
+    }
+}
+
+fn nothing(given: &Given) -> Arg<'static> {
+    match given {
+        Given::Array { meta, .. } => Arg::In(*meta, &[]),
+        _ => Arg::Bytes(&[]),
+    }
+}
+
+/// How many bytes of results a reply keeps.
+fn results_of(given: &[Given], returned: &Returned) -> u64 {
+    let arrays = given.iter().filter_map(|given| match given {
+        Given::Array { meta, .. } => meta.bytes().ok(),
+        _ => None,
+    });
+    let large: u64 = if returned.chunks.is_empty() { 0 } else { arrays.sum() };
+    large + returned.reply.len() as u64
+}
+
+/// The results in the order of the signature.
+fn results(
+    signature: &Signature,
+    connection: &Connection,
+    returned: Returned,
+    given: &[Given],
+) -> Result<Vec<TaskValue>> {
+    let mut arrays: Vec<Vec<u8>> = Vec::new();
+    for (param, given) in signature.passed().zip(given) {
+        arrays.push(match given {
+            Given::Array { meta, .. } if param.way.comes() => vec![0; meta.bytes()? as usize],
+            _ => Vec::new(),
+        });
+    }
+    let mut args: Vec<Arg> = arrays
+        .iter_mut()
+        .zip(given)
+        .map(|(bytes, given)| match given {
+            Given::Array { meta, .. } => Arg::Mut(*meta, bytes),
+            _ => Arg::Bytes(&[]),
+        })
+        .collect();
+    let values = reply::take(signature, connection, returned, &mut args, |_| {})?;
+    drop(args);
+    let mut values = values.into_iter();
+    let mut arrays = arrays.into_iter().zip(given);
+    let mut out = Vec::new();
+    for param in signature.params() {
+        let array = if param.is_passed() { arrays.next() } else { None };
+        if !param.way.comes() {
+            continue;
+        }
+        out.push(match (param.is_returned(), array) {
+            (false, Some((bytes, Given::Array { meta, .. }))) => TaskValue::Array(*meta, bytes),
+            _ => TaskValue::Value(values.next().ok_or_else(|| Error::internal("a result is missing"))?),
+        });
+    }
+    Ok(out)
+}

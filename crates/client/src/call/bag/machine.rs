@@ -1,0 +1,540 @@
+//! What is decided about a bag of tasks: which goes where, what becomes of it when a server is lost, when more input is
+//! wanted, what is handed out next. Nothing here knows a clock, a socket or an argument; `bag::driver` does what this
+//! says, and tells it what has happened.
+//!
+//! ```text
+//!            pulled              place              came, over            deliver
+//!  input -----------> waiting ----------> at a server ---------> over ------------> gone
+//!                        ^                     |
+//!                        |---- lost, refused --|   lost under it three times: over, it kills servers
+//! ```
+//!
+//! Two windows bound what is under way. A server has as many tasks as keep its workers busy while a reply goes and the
+//! next request comes ([`Machine::window`]); of long tasks that is one a worker, so that none waits behind another.
+//! And so many are pulled ahead as servers may take before the user's thread comes by again ([`Machine::wants_input`]).
+//!
+//! A task under which a server died is a *suspect*: it goes on alone on its next server, so that the next death tells
+//! whether it was this one.
+
+use std::collections::VecDeque;
+
+use forebay_link::QuickMap;
+
+use super::fates::{Fate, Fates};
+use super::pace::{Pace, Speed};
+
+/// Nanoseconds of one clock.
+pub(super) type Ns = u64;
+/// A server, by the number of its life.
+pub(super) type ServerKey = u64;
+
+/// Servers that a task may take along.
+pub(super) const LIVES: u8 = 3;
+/// Servers that are lost so soon one after the other were lost together: a host, and no task.
+const TOGETHER: Ns = 100_000_000;
+/// What it takes to wake a process.
+const WAKING: f64 = 20_000.0;
+/// Most tasks at one server.
+const MOST: u32 = 4_096;
+/// A worker may idle for so much of its time between two tasks.
+const IDLE: f64 = 0.01;
+/// Tasks that may be handed out late because earlier ones are, at least.
+const SPAN: u64 = 1_024;
+/// Most tasks that are pulled ahead.
+const AHEAD: f64 = 65_536.0;
+/// So many for each worker before it is known how often the user's thread comes by.
+const BEFORE: f64 = 16.0;
+/// Tasks that run shorter are timed now and then only.
+const SHORT: f64 = 20_000.0;
+const SOMETIMES: u64 = 16;
+
+/// What a bag is to do.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rules {
+    /// Results are handed out in the order of the input.
+    pub ordered: bool,
+    /// Tasks at all servers together, if not learned.
+    pub window: Option<u32>,
+    /// Most bytes of arguments and results.
+    pub bytes: u64,
+    /// Running a task twice is not the same as running it once.
+    pub effects: bool,
+}
+
+/// Times of a task, from its reply.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Times {
+    pub ran: Ns,
+    pub waited: Ns,
+    /// From its sending to its reply.
+    pub total: Ns,
+}
+
+/// How a server was lost.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Loss {
+    /// It has died, or is taken to have.
+    Dead,
+    /// The connection was cut.
+    Cut,
+}
+
+/// Why a task is over that was at a server which was lost.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Verdict {
+    /// It may have been done, and doing it twice matters.
+    Unknown,
+    /// Servers have died under it again and again.
+    Kills,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Place {
+    Waiting,
+    At(ServerKey),
+    Over,
+}
+
+#[derive(Debug)]
+struct Task {
+    place: Place,
+    bytes: u64,
+    /// Servers that died under it, and when the last one did.
+    deaths: u8,
+    last: Ns,
+}
+
+#[derive(Debug)]
+struct Server {
+    key: ServerKey,
+    workers: u32,
+    /// Its tasks, in the order in which they were sent.
+    under_way: VecDeque<u64>,
+    /// It gets no more: it has withdrawn the service.
+    is_closed: bool,
+    /// It takes no more until something comes back, or a while is over.
+    full: Option<Ns>,
+    /// When a task ended there last, or came to an idle one.
+    since: Ns,
+    speed: Speed,
+}
+
+/// How many tasks are where.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Pulled so far.
+    pub pulled: u64,
+    /// At servers.
+    pub under_way: u64,
+    /// Ended with results.
+    pub done: u64,
+    /// Ended with an error.
+    pub failed: u64,
+    /// Given up.
+    pub cancelled: u64,
+}
+
+/// The decisions about one bag.
+pub(super) struct Machine {
+    rules: Rules,
+    tasks: QuickMap<u64, Task>,
+    waiting: VecDeque<u64>,
+    suspects: VecDeque<u64>,
+    servers: Vec<Server>,
+    fates: Fates,
+    counts: Counts,
+    /// Over and not handed out: the next one by index, or by their ends.
+    next: u64,
+    ready: VecDeque<u64>,
+    ended: bool,
+    bytes: u64,
+    result_bytes: f64,
+    pace: Pace,
+    /// Time between two visits of the user's thread, when the last one began, and tasks that end in a nanosecond.
+    gap: f64,
+    visited: Option<Ns>,
+    rate: f64,
+    rated: (Ns, u64),
+    sent: u64,
+}
+
+impl Machine {
+    pub fn new(rules: Rules) -> Machine {
+        Machine {
+            rules,
+            tasks: QuickMap::default(),
+            waiting: VecDeque::new(),
+            suspects: VecDeque::new(),
+            servers: Vec::new(),
+            fates: Fates::default(),
+            counts: Counts::default(),
+            next: 0,
+            ready: VecDeque::new(),
+            ended: false,
+            bytes: 0,
+            result_bytes: 0.0,
+            pace: Pace::default(),
+            gap: 0.0,
+            visited: None,
+            rate: 0.0,
+            rated: (0, 0),
+            sent: 0,
+        }
+    }
+
+    /// Whether running a task twice is not the same as running it once.
+    pub fn set_effects(&mut self, effects: bool) {
+        self.rules.effects = effects;
+    }
+
+    /// The user's thread is here.
+    pub fn visit(&mut self, now: Ns) {
+        if let Some(before) = self.visited.replace(now) {
+            self.gap += (now.saturating_sub(before) as f64 - self.gap) / 8.0;
+        }
+        let (since, ended) = self.rated;
+        let all = self.counts.done + self.counts.failed;
+        let passed = now.saturating_sub(since);
+        if passed > TOGETHER {
+            self.rate = (all - ended) as f64 / passed as f64;
+            self.rated = (now, all);
+        }
+    }
+
+    /// A task more; its index. It waits.
+    pub fn pulled(&mut self, bytes: u64) -> u64 {
+        let index = self.add(Place::Waiting, bytes + self.result_bytes as u64);
+        self.waiting.push_back(index);
+        index
+    }
+
+    /// A task more whose input is wrong; its index.
+    pub fn pulled_wrong(&mut self) -> u64 {
+        let index = self.add(Place::Waiting, 0);
+        self.over(index, Fate::Failed, 0);
+        index
+    }
+
+    fn add(&mut self, place: Place, bytes: u64) -> u64 {
+        let index = self.counts.pulled;
+        self.counts.pulled += 1;
+        self.bytes += bytes;
+        self.tasks.insert(index, Task { place, bytes, deaths: 0, last: 0 });
+        index
+    }
+
+    /// There is no more input.
+    pub fn end(&mut self) {
+        self.ended = true;
+    }
+
+    /// Whether one more task is of use now.
+    pub fn wants_input(&self) -> bool {
+        if self.ended {
+            return false;
+        }
+        // The oldest one is never waited for in vain: a task larger than the bound runs alone.
+        if self.tasks.is_empty() {
+            return true;
+        }
+        let all: u64 = self.servers.iter().map(|s| u64::from(self.window(s))).sum();
+        let oldest =
+            if self.rules.ordered { self.counts.pulled - self.next } else { self.tasks.len() as u64 };
+        self.bytes < self.rules.bytes
+            && oldest < (4 * all).max(SPAN)
+            && (self.waiting.len() as f64)
+                < (1.5 * self.gap * self.rate).ceil().clamp(BEFORE * self.workers(), AHEAD)
+    }
+
+    fn workers(&self) -> f64 {
+        self.servers.iter().map(|s| f64::from(s.workers)).sum::<f64>().max(1.0)
+    }
+
+    /// A server offers the service.
+    pub fn offered(&mut self, key: ServerKey, workers: u32) {
+        match self.servers.iter_mut().find(|s| s.key == key) {
+            Some(server) => server.is_closed = false,
+            None => self.servers.push(Server {
+                key,
+                workers: workers.max(1),
+                under_way: VecDeque::new(),
+                is_closed: false,
+                full: None,
+                since: 0,
+                speed: Speed::default(),
+            }),
+        }
+    }
+
+    /// A server offers the service no more; what is there may still end.
+    pub fn withdrawn(&mut self, key: ServerKey) {
+        if let Some(server) = self.servers.iter_mut().find(|s| s.key == key) {
+            server.is_closed = true;
+        }
+        self.servers.retain(|s| !s.is_closed || !s.under_way.is_empty());
+    }
+
+    /// Whether a task waits and no server would take it, however long.
+    pub fn is_starved(&self) -> bool {
+        self.is_waiting() && self.servers.iter().all(|s| s.is_closed)
+    }
+
+    /// Whether tasks wait for their servers.
+    pub fn is_waiting(&self) -> bool {
+        !self.waiting.is_empty() || !self.suspects.is_empty()
+    }
+
+    /// How many tasks a server may have.
+    fn window(&self, server: &Server) -> u32 {
+        if let Some(all) = self.rules.window {
+            let share = f64::from(all) * f64::from(server.workers) / self.workers();
+            return (share.ceil() as u32).max(1);
+        }
+        let Some(runs) = self.pace.expected(&server.speed) else { return server.workers + 1 };
+        let idle = (self.pace.beside(&server.speed) + WAKING) / runs;
+        let more = if idle > IDLE { (f64::from(server.workers) * idle).ceil() } else { 0.0 };
+        (server.workers + more as u32).min(MOST)
+    }
+
+    /// The next task to send, and where to; it is there from now on.
+    pub fn place(&mut self, now: Ns) -> Option<(u64, ServerKey)> {
+        let reserved = match self.place_suspect(now) {
+            Ok(placed) => return Some(placed),
+            Err(reserved) => reserved,
+        };
+        let index = *self.waiting.front()?;
+        let server = self.choose(now, reserved)?;
+        self.waiting.pop_front();
+        self.put(index, server, now);
+        Some((index, self.servers[server].key))
+    }
+
+    /// A suspect goes to a server that has nothing else; while there is none, one is kept free of others.
+    fn place_suspect(&mut self, now: Ns) -> Result<(u64, ServerKey), Option<usize>> {
+        let Some(index) = self.suspects.front().copied() else { return Err(None) };
+        let open = self.servers.iter().enumerate().filter(|(_, s)| !s.is_closed && s.is_open(now));
+        let Some((server, _)) = open.min_by_key(|(_, s)| s.under_way.len()) else { return Err(None) };
+        if !self.servers[server].under_way.is_empty() {
+            return Err(Some(server));
+        }
+        self.suspects.pop_front();
+        self.put(index, server, now);
+        Ok((index, self.servers[server].key))
+    }
+
+    fn put(&mut self, index: u64, server: usize, now: Ns) {
+        let server = &mut self.servers[server];
+        if server.under_way.is_empty() {
+            server.since = now;
+        }
+        server.under_way.push_back(index);
+        if let Some(task) = self.tasks.get_mut(&index) {
+            task.place = Place::At(server.key);
+        }
+        self.counts.under_way += 1;
+        self.sent += 1;
+    }
+
+    /// The server where a task is over first, unless it is over earlier still on one that is busy now.
+    fn choose(&self, now: Ns, reserved: Option<usize>) -> Option<usize> {
+        let alone = |s: &Server| s.under_way.front().is_some_and(|task| self.is_suspect(*task));
+        let takes = |(i, s): &(usize, &Server)| Some(*i) != reserved && !s.is_closed && !alone(s);
+        let has_room = |s: &Server| (s.under_way.len() as u32) < self.window(s) && s.is_open(now);
+        let until = |s: &Server, before: usize| {
+            let runs = self.pace.expected(&s.speed).unwrap_or(1.0);
+            runs * ((s.under_way.len() + before) as f64 / f64::from(s.workers)).floor() + runs
+        };
+        let all = || self.servers.iter().enumerate().filter(takes);
+        let (index, best) =
+            all().filter(|(_, s)| has_room(s)).min_by(|a, b| until(a.1, 0).total_cmp(&until(b.1, 0)))?;
+        let waiting = self.waiting.len();
+        let sooner = |s: &Server| {
+            // One that takes much longer than it should is waited for no more.
+            let late = now.saturating_sub(s.since) as f64 > 2.0 * until(s, 0);
+            !has_room(s) && !late && until(s, waiting) < until(best, 0)
+        };
+        (!all().any(|(_, s)| sooner(s))).then_some(index)
+    }
+
+    fn is_suspect(&self, index: u64) -> bool {
+        self.tasks.get(&index).is_some_and(|task| task.deaths > 0)
+    }
+
+    /// Whether the times of the next task are to be taken.
+    pub fn is_timed(&self) -> bool {
+        let short = self.servers.iter().all(|s| self.pace.expected(&s.speed).is_some_and(|t| t < SHORT));
+        !short || self.sent.is_multiple_of(SOMETIMES)
+    }
+
+    /// A task did not go there, for want of room; it waits again, and the server gets nothing for a while.
+    pub fn refused(&mut self, index: u64, now: Ns) {
+        if let Some(key) = self.take_from_server(index) {
+            self.wait_again(index);
+            if let Some(server) = self.servers.iter_mut().find(|s| s.key == key) {
+                server.full = Some(now + 1_000_000);
+            }
+        }
+    }
+
+    /// When something can be sent again that was refused.
+    pub fn retry(&self) -> Option<Ns> {
+        self.servers.iter().filter_map(|s| s.full).min()
+    }
+
+    /// A task is at no server any more.
+    fn take_from_server(&mut self, index: u64) -> Option<ServerKey> {
+        let Some(Task { place: Place::At(key), .. }) = self.tasks.get(&index) else { return None };
+        let key = *key;
+        let server = self.servers.iter_mut().find(|s| s.key == key)?;
+        let at = server.under_way.iter().position(|task| *task == index)?;
+        server.under_way.remove(at);
+        server.full = None;
+        self.counts.under_way -= 1;
+        Some(key)
+    }
+
+    fn wait_again(&mut self, index: u64) {
+        let Some(task) = self.tasks.get_mut(&index) else { return };
+        task.place = Place::Waiting;
+        let queue = if task.deaths > 0 { &mut self.suspects } else { &mut self.waiting };
+        let at = queue.partition_point(|other| *other < index);
+        queue.insert(at, index);
+    }
+
+    /// A reply to a task has come: it is at no server. What it says follows.
+    pub fn came(&mut self, index: u64, times: Option<Times>, now: Ns) {
+        let Some(key) = self.take_from_server(index) else { return };
+        if let Some(server) = self.servers.iter_mut().find(|s| s.key == key) {
+            server.since = now;
+            if let Some(Times { ran, waited, total }) = times {
+                self.pace.learn(&mut server.speed, ran, waited, total);
+            }
+        }
+        self.servers.retain(|s| !s.is_closed || !s.under_way.is_empty());
+    }
+
+    /// The server that had it did nothing: it goes to another one.
+    pub fn again(&mut self, index: u64) {
+        self.wait_again(index);
+    }
+
+    /// A task has ended, with so many bytes of results.
+    pub fn over(&mut self, index: u64, fate: Fate, results: u64) {
+        let Some(task) = self.tasks.get_mut(&index) else { return };
+        if task.place == Place::Over {
+            return;
+        }
+        task.place = Place::Over;
+        self.bytes = self.bytes - task.bytes + results;
+        task.bytes = results;
+        self.fates.set(index, fate);
+        *match fate {
+            Fate::Done => &mut self.counts.done,
+            Fate::Failed => &mut self.counts.failed,
+            Fate::Cancelled => &mut self.counts.cancelled,
+        } += 1;
+        if fate == Fate::Done {
+            self.result_bytes += (results as f64 - self.result_bytes) / 16.0;
+        }
+        if !self.rules.ordered {
+            self.ready.push_back(index);
+        }
+    }
+
+    /// A server is lost. Tells of tasks that are not to be tried again; the others wait.
+    pub fn lost(&mut self, key: ServerKey, loss: Loss, now: Ns) -> Vec<(u64, Verdict)> {
+        let Some(at) = self.servers.iter().position(|s| s.key == key) else { return Vec::new() };
+        let server = self.servers.remove(at);
+        self.counts.under_way -= server.under_way.len() as u64;
+        let mut over = Vec::new();
+        for (place, index) in server.under_way.into_iter().enumerate() {
+            if self.rules.effects {
+                over.push((index, Verdict::Unknown));
+                continue;
+            }
+            let Some(task) = self.tasks.get_mut(&index) else { continue };
+            // Those that had not begun have done nothing.
+            let had_begun = place < server.workers as usize;
+            if loss == Loss::Dead && had_begun && (task.deaths == 0 || now - task.last > TOGETHER) {
+                (task.deaths, task.last) = (task.deaths + 1, now);
+            }
+            match task.deaths >= LIVES {
+                true => over.push((index, Verdict::Kills)),
+                false => self.wait_again(index),
+            }
+        }
+        over
+    }
+
+    /// All that wait, for want of servers: they are to be over.
+    pub fn give_up(&mut self) -> Vec<u64> {
+        self.suspects.drain(..).chain(self.waiting.drain(..)).collect()
+    }
+
+    /// A task is not wanted any more: where it is, if it was sent. False when it is over already.
+    pub fn cancel(&mut self, index: u64) -> (bool, Option<ServerKey>) {
+        let Some(task) = self.tasks.get(&index) else { return (false, None) };
+        let key = match task.place {
+            Place::Over => return (false, None),
+            Place::At(_) => self.take_from_server(index),
+            Place::Waiting => {
+                self.waiting.retain(|other| *other != index);
+                self.suspects.retain(|other| *other != index);
+                None
+            }
+        };
+        self.over(index, Fate::Cancelled, 0);
+        (true, key)
+    }
+
+    /// Whether [`Machine::deliver`] has something.
+    pub fn has_ready(&self) -> bool {
+        match self.rules.ordered {
+            true => self.tasks.get(&self.next).is_some_and(|task| task.place == Place::Over),
+            false => !self.ready.is_empty(),
+        }
+    }
+
+    /// The next task that is over, which is the user's from now on.
+    pub fn deliver(&mut self) -> Option<u64> {
+        if !self.has_ready() {
+            return None;
+        }
+        let index = match self.rules.ordered {
+            true => self.next,
+            false => self.ready.pop_front()?,
+        };
+        self.next += 1;
+        let task = self.tasks.remove(&index)?;
+        self.bytes -= task.bytes;
+        Some(index)
+    }
+
+    /// Whether all input was pulled and everything was handed out.
+    pub fn is_over(&self) -> bool {
+        self.ended && self.tasks.is_empty()
+    }
+
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// How a task has ended, if it has.
+    pub fn fate(&self, index: u64) -> Option<Fate> {
+        self.fates.get(index)
+    }
+
+    /// Tasks that were pulled and not handed out.
+    pub fn open(&self) -> impl Iterator<Item = u64> {
+        self.tasks.keys().copied()
+    }
+}
+
+impl Server {
+    fn is_open(&self, now: Ns) -> bool {
+        self.full.is_none_or(|until| now >= until)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,270 @@
+//! A world of servers that work, die, are cut off and come back, by seed: whatever happens, each task has one end, and
+//! results come in order.
+
+use super::*;
+
+/// Numbers that look random, the same for a seed.
+struct Dice(u64);
+
+impl Dice {
+    fn throw(&mut self, below: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % below
+    }
+}
+
+#[derive(Default, Debug)]
+struct Events {
+    replies: u64,
+    deaths: u64,
+    cuts: u64,
+    refused: u64,
+    withdrawn: u64,
+    cancelled: u64,
+    killers: u64,
+    unknown: u64,
+    starved: u64,
+    wrong: u64,
+}
+
+fn simulate(seed: u64, events: &mut Events) {
+    let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let rules = Rules {
+        ordered: dice.throw(2) == 0,
+        window: (dice.throw(4) == 0).then_some(1 + dice.throw(8) as u32),
+        bytes: 10_000,
+        effects: dice.throw(4) == 0,
+    };
+    let tasks = dice.throw(300);
+    // Whatever runs it, dies.
+    let killer = (dice.throw(3) == 0).then(|| dice.throw(tasks.max(1)));
+    let mut machine = Machine::new(rules);
+    let mut now = 1_000_000_000;
+    let mut next_key = 0;
+    let mut at: Vec<(u64, ServerKey)> = Vec::new();
+    let mut delivered = Vec::new();
+    let mut ends: QuickMap<u64, u32> = QuickMap::default();
+    let mut end = |task: u64| *ends.entry(task).or_default() += 1;
+    for round in 0.. {
+        assert!(round < 100_000, "seed {seed}: no end: {:?}", machine.counts());
+        now += dice.throw(200_000_000);
+        machine.visit(now);
+        for _ in 0..dice.throw(6) {
+            if machine.counts().pulled == tasks {
+                machine.end();
+            } else if machine.wants_input() {
+                if dice.throw(50) == 0 {
+                    let index = machine.pulled_wrong();
+                    events.wrong += 1;
+                    end(index);
+                } else {
+                    machine.pulled(dice.throw(20_000));
+                }
+            }
+        }
+        let keys: Vec<ServerKey> = machine.servers.iter().map(|s| s.key).collect();
+        if keys.len() < 4 && dice.throw(8) == 0 {
+            next_key += 1;
+            machine.offered(next_key, 1 + dice.throw(3) as u32);
+        }
+        if let Some(key) = keys.get(dice.throw(40) as usize) {
+            match dice.throw(3) {
+                0 => {
+                    machine.withdrawn(*key);
+                    events.withdrawn += 1;
+                }
+                how => {
+                    let loss = if how == 1 { Loss::Cut } else { Loss::Dead };
+                    (events.cuts, events.deaths) = match loss {
+                        Loss::Cut => (events.cuts + 1, events.deaths),
+                        Loss::Dead => (events.cuts, events.deaths + 1),
+                    };
+                    at.retain(|(_, k)| k != key);
+                    for (task, verdict) in machine.lost(*key, loss, now) {
+                        match verdict {
+                            Verdict::Unknown => events.unknown += 1,
+                            Verdict::Kills => events.killers += 1,
+                        }
+                        machine.over(task, Fate::Failed, 0);
+                        end(task);
+                    }
+                }
+            }
+        }
+        while let Some((task, key)) = machine.place(now) {
+            assert!(machine.servers.iter().any(|s| s.key == key && !s.is_closed));
+            if dice.throw(30) == 0 {
+                machine.refused(task, now);
+                events.refused += 1;
+                continue;
+            }
+            assert!(!at.iter().any(|(t, _)| *t == task), "seed {seed}: task {task} is at two servers");
+            at.push((task, key));
+            if machine.is_suspect(task) {
+                let beside = at.iter().filter(|(_, k)| *k == key).count();
+                assert_eq!(beside, 1, "seed {seed}: a suspect is not alone");
+            }
+        }
+        for _ in 0..dice.throw(4) {
+            if at.is_empty() {
+                break;
+            }
+            let (task, key) = at.swap_remove(dice.throw(at.len() as u64) as usize);
+            if Some(task) == killer && !rules.effects {
+                at.retain(|(_, k)| *k != key);
+                events.deaths += 1;
+                for (task, verdict) in machine.lost(key, Loss::Dead, now) {
+                    assert_eq!(verdict, Verdict::Kills);
+                    events.killers += 1;
+                    machine.over(task, Fate::Failed, 0);
+                    end(task);
+                }
+                continue;
+            }
+            events.replies += 1;
+            let ran = dice.throw(5_000_000);
+            machine.came(task, Some(Times { ran, waited: 0, total: ran + dice.throw(100_000) }), now);
+            if dice.throw(40) == 0 {
+                machine.again(task);
+            } else {
+                machine.over(task, Fate::Done, dice.throw(5_000));
+                end(task);
+            }
+        }
+        let pulled = machine.counts().pulled;
+        if dice.throw(30) == 0 && pulled > 0 {
+            let task = pulled - 1 - dice.throw(pulled.min(8));
+            let (was_open, key) = machine.cancel(task);
+            if was_open {
+                events.cancelled += 1;
+                end(task);
+                at.retain(|(t, _)| *t != task);
+            }
+            assert!(key.is_none() || was_open);
+        }
+        if machine.is_starved() && dice.throw(30) == 0 {
+            for task in machine.give_up() {
+                events.starved += 1;
+                machine.over(task, Fate::Failed, 0);
+                end(task);
+            }
+        }
+        for _ in 0..dice.throw(5) {
+            delivered.extend(machine.deliver());
+        }
+        let counts = machine.counts();
+        assert_eq!(counts.under_way, at.len() as u64, "seed {seed}");
+        let held: u64 = machine.tasks.values().map(|t| t.bytes).sum();
+        assert_eq!(machine.bytes, held, "seed {seed}");
+        if machine.is_over() {
+            break;
+        }
+    }
+    if rules.ordered {
+        assert!(delivered.iter().copied().eq(0..tasks), "seed {seed}");
+    }
+    delivered.sort_unstable();
+    assert!(delivered.iter().copied().eq(0..tasks), "seed {seed}: handed out once each");
+    assert!((0..tasks).all(|task| ends.get(&task) == Some(&1)), "seed {seed}: one end each");
+    assert!((0..tasks).all(|task| machine.fate(task).is_some()), "seed {seed}");
+}
+
+#[test]
+fn whatever_happens_to_servers_each_task_has_one_end() {
+    let mut events = Events::default();
+    for seed in 0..3_000 {
+        simulate(seed, &mut events);
+    }
+    let Events { replies, deaths, cuts, refused, withdrawn, cancelled, killers, unknown, starved, wrong } =
+        events;
+    let all = [replies, deaths, cuts, refused, withdrawn, cancelled, killers, unknown, starved, wrong];
+    assert!(all.iter().all(|n| *n > 100), "each happened often: {events:?}");
+}
+
+/// How long a list of tasks takes on servers of those speeds, and the ideal.
+fn makespan(lengths: &[f64], speeds: &[f64], beside: f64) -> (f64, f64) {
+    let mut machine = Machine::new(Rules { ordered: false, window: None, bytes: u64::MAX, effects: false });
+    for key in 0..speeds.len() {
+        machine.offered(key as u64, 1);
+    }
+    // By server: when it is free, and what it has.
+    let mut queues: Vec<VecDeque<(u64, f64)>> = vec![VecDeque::new(); speeds.len()];
+    let mut running: Vec<Option<(u64, f64, f64)>> = vec![None; speeds.len()];
+    let (mut now, mut over) = (0.0f64, 0);
+    while over < lengths.len() {
+        machine.visit(now as u64);
+        while machine.counts().pulled < lengths.len() as u64 && machine.wants_input() {
+            machine.pulled(0);
+        }
+        while let Some((task, key)) = machine.place(now as u64) {
+            queues[key as usize].push_back((task, now));
+        }
+        for (server, queue) in queues.iter_mut().enumerate() {
+            if running[server].is_none()
+                && let Some((task, sent)) = queue.pop_front()
+            {
+                let begin = now.max(sent + beside / 2.0);
+                running[server] = Some((task, begin, begin + lengths[task as usize] / speeds[server]));
+            }
+        }
+        let ends = running.iter().enumerate().filter_map(|(i, r)| r.map(|(_, _, end)| (i, end)));
+        let (server, end) = ends.min_by(|a, b| a.1.total_cmp(&b.1)).unwrap();
+        now = end;
+        let (task, begin, end) = running[server].take().unwrap();
+        let ran = (end - begin) as u64;
+        machine.came(task, Some(Times { ran, waited: 0, total: ran + beside as u64 }), now as u64);
+        machine.over(task, Fate::Done, 0);
+        machine.deliver();
+        over += 1;
+    }
+    let speed: f64 = speeds.iter().sum();
+    let longest = lengths.iter().copied().fold(0.0, f64::max) / speeds.iter().copied().fold(0.0, f64::max);
+    (now, (lengths.iter().sum::<f64>() / speed).max(longest))
+}
+
+#[test]
+fn uneven_tasks_and_uneven_servers_take_little_longer_than_they_must() {
+    let mut dice = Dice(7);
+    let mut ratios = Vec::new();
+    for _ in 0..40 {
+        let servers = 2 + dice.throw(3) as usize;
+        let speeds: Vec<f64> = (0..servers).map(|_| [0.5, 1.0, 1.0, 2.0][dice.throw(4) as usize]).collect();
+        let mut normal = || (0..12).map(|_| dice.throw(1_000) as f64 / 1_000.0).sum::<f64>() - 6.0;
+        let lengths: Vec<f64> = (0..1_000 * servers).map(|_| 20e6 * (1.5 * normal()).exp()).collect();
+        let (took, ideal) = makespan(&lengths, &speeds, 30_000.0);
+        ratios.push(took / ideal);
+    }
+    ratios.sort_by(f64::total_cmp);
+    assert!(ratios[20] < 1.05 && ratios[39] < 1.3, "median {}, worst {}", ratios[20], ratios[39]);
+}
+
+#[test]
+fn a_server_has_more_short_tasks_than_long_ones() {
+    let windows = [300, 100_000, 100_000_000].map(|ran| {
+        let mut machine =
+            Machine::new(Rules { ordered: true, window: None, bytes: u64::MAX, effects: false });
+        machine.offered(1, 2);
+        for _ in 0..20 {
+            let task = machine.pulled(0);
+            assert_eq!(machine.place(0), Some((task, 1)));
+            machine.came(task, Some(Times { ran, waited: 0, total: ran + 3_000 }), 0);
+            machine.over(task, Fate::Done, 0);
+        }
+        machine.window(&machine.servers[0])
+    });
+    assert!(windows[0] > 50 && (3..6).contains(&windows[1]) && windows[2] == 2, "{windows:?}");
+}
+
+#[test]
+fn a_task_larger_than_the_bound_runs_alone() {
+    let mut machine = Machine::new(Rules { ordered: true, window: None, bytes: 100, effects: false });
+    machine.offered(1, 4);
+    machine.pulled(1_000);
+    assert!(!machine.wants_input());
+    let (task, _) = machine.place(0).unwrap();
+    machine.came(task, None, 0);
+    machine.over(task, Fate::Done, 500);
+    assert!(!machine.wants_input());
+    machine.deliver();
+    assert!(machine.wants_input());
+}

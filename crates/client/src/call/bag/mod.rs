@@ -1,0 +1,228 @@
+//! Bags: many calls of one service, on what servers there are.
+//!
+//! ```no_run
+//! use forebay_client::call::{Arg, BagOptions, Client, Next};
+//! let client = Client::connect(forebay_link::Locator::at(None))?;
+//! let mut bag = client.bag("square", BagOptions::default())?;
+//! let mut input = 0..1_000;
+//! loop {
+//!     match bag.next(None)? {
+//!         Next::Input => match input.next() {
+//!             Some(x) => drop(bag.add(vec![f64::from(x).into()])?),
+//!             None => bag.end(),
+//!         },
+//!         Next::Task(task) => println!("{} {:?}", task.index, task.outcome?),
+//!         Next::Later => unreachable!("there is no time limit"),
+//!         Next::Over => break,
+//!     }
+//! }
+//! # Ok::<(), forebay_types::Error>(())
+//! ```
+//!
+//! Only the thread that asks for the next result is asked for input. What it gives is copied, and goes to servers as they
+//! have room for it; while that thread does something else, a thread of the client goes on ([`driver`]). What is decided
+//! stands in [`machine`], as pure as the broker and the owner of a run.
+
+mod driver;
+mod fates;
+mod machine;
+mod pace;
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use forebay_types::{ArrayMeta, Code, Error, Result, Signature};
+
+use super::args::{Arg, Value};
+use super::{Client, lock};
+use driver::{Driver, Held};
+
+pub use fates::Fate;
+pub use machine::Counts;
+
+/// How long a bag waits for servers when all are gone, unless the client has more patience.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Input that is asked for while a result waits to be handed out.
+const BETWEEN: u32 = 2;
+
+/// How a bag is worked on.
+#[derive(Clone, Copy, Debug)]
+pub struct BagOptions {
+    /// Results come in the order of the input; otherwise as tasks end.
+    pub ordered: bool,
+    /// Tasks at all servers together; by default as many as keep the servers busy.
+    pub window: Option<u32>,
+    /// Most bytes of arguments and results that are kept; by default 256 MiB, or an eighth of the memory if that is less.
+    pub bytes: Option<u64>,
+}
+
+impl Default for BagOptions {
+    fn default() -> BagOptions {
+        BagOptions { ordered: true, window: None, bytes: None }
+    }
+}
+
+/// A result of a task: each parameter that comes back is one.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TaskValue {
+    /// A scalar, text or bytes.
+    Value(Value),
+    /// An array: what it is, and its elements.
+    Array(ArrayMeta, Vec<u8>),
+}
+
+/// A task that is over.
+#[derive(Debug)]
+pub struct Task {
+    /// Which one, counted from 0 in the order of the input.
+    pub index: u64,
+    /// Its results in the order of the signature, or its error.
+    pub outcome: Result<Vec<TaskValue>>,
+}
+
+/// What a bag does next.
+#[derive(Debug)]
+pub enum Next {
+    /// It takes input: [`Bag::add`] or [`Bag::end`], then ask again.
+    Input,
+    /// A task is over.
+    Task(Task),
+    /// Nothing yet.
+    Later,
+    /// All input was taken and all tasks were handed out.
+    Over,
+}
+
+/// Where a task is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TaskState {
+    /// It is not over.
+    Open,
+    /// It is.
+    Over(Fate),
+}
+
+/// Many calls of one service. Dropped, it is closed.
+pub struct Bag {
+    view: BagView,
+    /// Inputs since the last result.
+    between: u32,
+}
+
+/// A look at a bag, for any thread.
+#[derive(Clone)]
+pub struct BagView {
+    driver: Arc<Driver>,
+}
+
+impl Client {
+    /// Begins many calls of a service.
+    pub fn bag(&self, name: &str, options: BagOptions) -> Result<Bag> {
+        self.inner.check_process()?;
+        if options.window == Some(0) {
+            return Err(Error::bad("a window of 0 tasks lets none go; give at least 1, or leave it out"));
+        }
+        let driver = Arc::new(Driver::new(self.inner.clone(), name, options));
+        Ok(Bag { view: BagView { driver }, between: 0 })
+    }
+}
+
+impl Bag {
+    /// The signature of the service, which is waited for as long as the client has patience. Refused is one of whose
+    /// results nobody knows the size before they come.
+    pub fn signature(&self) -> Result<Signature> {
+        self.view.driver.offer().map(|offer| offer.signature.clone())
+    }
+
+    /// One more task, its arguments copied: one for each parameter that goes. What is wrong with them is the outcome of
+    /// this task; an error means that none is taken any more. Returns its index.
+    pub fn add(&mut self, args: Vec<Arg>) -> Result<u64> {
+        self.between += 1;
+        let offer = self.view.driver.offer()?;
+        self.view.driver.add(&offer, args)
+    }
+
+    /// One more task that has failed already; returns its index.
+    pub fn add_failed(&mut self, why: Error) -> Result<u64> {
+        self.between += 1;
+        self.view.driver.offer()?;
+        Ok(self.view.driver.add_failed(why))
+    }
+
+    /// There is no more input.
+    pub fn end(&mut self) {
+        lock(&self.view.driver.state).machine.end();
+    }
+
+    /// What is to be done next, waited for so long.
+    pub fn next(&mut self, timeout: Option<Duration>) -> Result<Next> {
+        self.view.driver.check()?;
+        let deadline = timeout.and_then(|t| Instant::now().checked_add(t));
+        let visit = self.view.driver.visit()?;
+        loop {
+            let step = visit.step(self.between < BETWEEN)?;
+            match step {
+                Held::Input => return Ok(Next::Input),
+                Held::Task(task) => {
+                    self.between = 0;
+                    return Ok(Next::Task(self.view.driver.outcome(task)));
+                }
+                Held::Over => return Ok(Next::Over),
+                Held::Nothing => {}
+            }
+            if deadline.is_some_and(|d| Instant::now() >= d) {
+                return Ok(Next::Later);
+            }
+            visit.wait(deadline)?;
+        }
+    }
+
+    /// A look at it, for any thread.
+    pub fn view(&self) -> BagView {
+        self.view.clone()
+    }
+}
+
+impl BagView {
+    /// Gives a task up: true if it was not over. It is handed out as `Cancelled`; what has not begun will not be run.
+    pub fn cancel(&self, index: u64) -> bool {
+        self.driver.cancel(index)
+    }
+
+    /// Where a task is; none of that number was pulled if there is none.
+    pub fn state(&self, index: u64) -> Option<TaskState> {
+        let state = lock(&self.driver.state);
+        let is_known = index < state.machine.counts().pulled;
+        is_known.then(|| state.machine.fate(index).map_or(TaskState::Open, TaskState::Over))
+    }
+
+    /// How many tasks are where.
+    pub fn counts(&self) -> Counts {
+        lock(&self.driver.state).machine.counts()
+    }
+
+    /// Gives all tasks up that are not over: none of them begins any more, and nothing more is handed out.
+    pub fn close(&self) {
+        self.driver.close();
+    }
+}
+
+impl Drop for Bag {
+    fn drop(&mut self) {
+        self.view.close();
+    }
+}
+
+impl Deref for Bag {
+    type Target = BagView;
+
+    fn deref(&self) -> &BagView {
+        &self.view
+    }
+}
+
+/// What a bag says that was closed.
+fn closed() -> Error {
+    Error::new(Code::Closed, "this bag of tasks was closed; begin another one")
+}

@@ -1,0 +1,72 @@
+//! How long tasks take, by server: from the times that replies tell.
+//!
+//! The time of a task is that of the bag's tasks in general times the slowness of its server. Both are learned from the
+//! logarithms of times, for those of tasks are spread over decades, and the server's from what is left when the
+//! general one is taken away: a slow server is not learned as long tasks.
+
+use super::machine::Ns;
+
+/// The weight of a new time among many.
+const NEW: f64 = 1.0 / 16.0;
+/// Before a server has told this many, what it told counts for part only.
+const FEW: f64 = 3.0;
+
+/// A mean that follows, of logarithms too.
+#[derive(Clone, Copy, Debug, Default)]
+struct Mean {
+    n: f64,
+    value: f64,
+}
+
+impl Mean {
+    fn add(&mut self, value: f64) {
+        self.n += 1.0;
+        self.value += (value - self.value) * NEW.max(1.0 / self.n);
+    }
+}
+
+/// The times of a bag's tasks.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Pace {
+    mean: Mean,
+    log: Mean,
+}
+
+/// What is known of one server.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Speed {
+    slowness: Mean,
+    /// What a task takes beside its running: sending, finding, answering.
+    beside: Mean,
+}
+
+impl Pace {
+    /// A task ran so long there; from its sending to its reply it was `total`, of which it waited some.
+    pub fn learn(&mut self, speed: &mut Speed, ran: Ns, waited: Ns, total: Ns) {
+        let log = (ran.max(1) as f64).ln();
+        speed.slowness.add(if self.log.n > 0.0 { log - self.log.value } else { 0.0 });
+        self.log.add(log - self.shift(speed));
+        self.mean.add(ran as f64 / self.shift(speed).exp());
+        let beside = total.saturating_sub(ran).saturating_sub(waited) as f64;
+        // Replies wait for whoever takes them: the lower half is the way itself.
+        if speed.beside.n == 0.0 || beside <= 2.0 * speed.beside.value {
+            speed.beside.add(beside);
+        } else {
+            speed.beside.value *= 1.01;
+        }
+    }
+
+    fn shift(&self, speed: &Speed) -> f64 {
+        speed.slowness.value * speed.slowness.n / (speed.slowness.n + FEW)
+    }
+
+    /// How long a task is expected to run there, in nanoseconds; none before any has.
+    pub fn expected(&self, speed: &Speed) -> Option<f64> {
+        (self.mean.n > 0.0).then(|| (self.mean.value * self.shift(speed).exp()).max(1.0))
+    }
+
+    /// What a task takes there beside its running.
+    pub fn beside(&self, speed: &Speed) -> f64 {
+        speed.beside.value
+    }
+}

@@ -1,0 +1,138 @@
+//! From the bytes of a reply to the caller's arrays and values.
+
+use forebay_types::call::{Item, Location, Outcome, get_outcome};
+use forebay_types::directory::ServerInfo;
+use forebay_types::{Code, DType, Error, Param, Result, Signature};
+
+use super::args::{Arg, Value};
+use super::connection::{Chunk, Connection, Returned};
+use super::spare;
+
+/// The bytes of results, before they are the caller's.
+#[derive(Clone, Copy)]
+struct Came<'r> {
+    data: &'r [u8],
+    chunks: &'r [(usize, Chunk)],
+    turned: bool,
+}
+
+/// Whether the server said that it does not offer the service: then it did nothing. The code is
+/// the first word of a reply.
+pub(super) fn is_not_offered(reply: &[u8]) -> bool {
+    reply.get(..4) == Some(&(Code::NoServer as u32).to_le_bytes()[..])
+}
+
+/// The words before the results, without the text.
+pub(super) struct Head {
+    pub code: u32,
+    pub waited_ns: u64,
+    pub ran_ns: u64,
+}
+
+/// Reads them; none when they are no such words.
+pub(super) fn head(reply: &[u8]) -> Option<Head> {
+    let (outcome, _) = get_outcome(reply, 0, &mut Vec::new()).ok()?;
+    Some(Head { code: outcome.code, waited_ns: outcome.waited_ns, ran_ns: outcome.ran_ns })
+}
+
+/// What the server said of a call that has failed.
+pub(super) fn failure(signature: &Signature, info: &ServerInfo, outcome: &Outcome) -> Error {
+    let code = Code::from_number(outcome.code).unwrap_or(Code::Internal);
+    let name = signature.name();
+    Error::new(code, format!("{name} on server {:?} (pid {}): {}", info.name, info.pid, outcome.text))
+}
+
+/// Reads a reply: arrays go into those of `args`, which are in the order of [`Signature::passed`]; what is returned is in
+/// the order of the signature. `note` is told the words before the results, also when there are none.
+pub(super) fn take(
+    signature: &Signature,
+    connection: &Connection,
+    returned: Returned,
+    args: &mut [Arg],
+    note: impl FnOnce(&Outcome),
+) -> Result<Vec<Value>> {
+    let Returned { reply, chunks, turned } = returned;
+    let mut items = Vec::new();
+    let result = get_outcome(&reply, 0, &mut items).and_then(|(outcome, data)| {
+        note(&outcome);
+        if outcome.code != 0 {
+            return Err(failure(signature, &connection.info, &outcome));
+        }
+        let data = reply.get(data..).unwrap_or_default();
+        results(signature, args, &items, Came { data, chunks: &chunks, turned })
+    });
+    connection.free(chunks);
+    spare::keep_buffer(reply);
+    result
+}
+
+fn results(signature: &Signature, args: &mut [Arg], items: &[Item], came: Came) -> Result<Vec<Value>> {
+    if !signature.params().iter().any(|p| p.way.comes()) {
+        return Ok(Vec::new());
+    }
+    let mut items = items.iter();
+    let mut values = Vec::new();
+    let mut passed = 0;
+    for param in signature.params() {
+        let index = passed;
+        passed += usize::from(param.is_passed());
+        if !param.way.comes() {
+            continue;
+        }
+        let wrong = || {
+            let name = signature.name();
+            Error::new(Code::Corrupt, format!("the reply of {name} does not fit its parameter {param}"))
+        };
+        let item = items.next().ok_or_else(wrong)?;
+        match param.is_returned() {
+            true => values.push(value(param, item, came.data).ok_or_else(wrong)?),
+            false => fill(&mut args[index], index, item, came).ok_or_else(wrong)?,
+        }
+    }
+    Ok(values)
+}
+
+/// Copies an array result into the argument.
+fn fill(arg: &mut Arg, index: usize, item: &Item, came: Came) -> Option<()> {
+    let Item::Array(meta, place) = item else { return None };
+    let bytes = match *place {
+        // It stays with the server.
+        Location::None { .. } if matches!(arg, Arg::Ref(..)) => return Some(()),
+        Location::Inline { at, bytes: n } => came.data.get(at as usize..at as usize + n as usize)?,
+        Location::None { .. } => {
+            let ours = came.chunks.iter().filter(|(i, _)| *i == index);
+            return ours.map(|(_, chunk)| chunk).find_map(|chunk| match chunk {
+                Chunk::Block(block, _) => arg.take_view(meta, block.view().part(0, arg.len())?),
+                Chunk::Copied(bytes) => arg.take(meta, bytes.get(..arg.len())?),
+                Chunk::Lease(_) => None,
+            });
+        }
+        Location::Block(at) => {
+            let came_with =
+                |(i, chunk): &&(usize, Chunk)| *i == at.index as usize && matches!(chunk, Chunk::Lease(_));
+            let (_, Chunk::Lease(lease)) = came.chunks.iter().find(came_with)? else { return None };
+            lease.bytes()
+        }
+        Location::Held { .. } => return None,
+    };
+    if !came.turned {
+        return arg.take(meta, bytes);
+    }
+    let mut right = bytes.to_vec();
+    meta.dtype.turn(&mut right);
+    arg.take(meta, &right)
+}
+
+fn value(param: &Param, item: &Item, data: &[u8]) -> Option<Value> {
+    match *item {
+        Item::Scalar(s) if s.dtype() == param.dtype => Some(Value::Scalar(s)),
+        Item::Text(dtype, Location::Inline { at, bytes }) if dtype == param.dtype => {
+            let bytes = data.get(at as usize..at as usize + bytes as usize)?.to_vec();
+            match dtype {
+                DType::Str => String::from_utf8(bytes).ok().map(Value::Str),
+                _ => Some(Value::Bytes(bytes)),
+            }
+        }
+        _ => None,
+    }
+}
