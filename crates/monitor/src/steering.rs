@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use forebay_types::watch::{Act, Phase, State, StateInfo};
-use forebay_types::{Code, Error, Result};
+use forebay_types::{Code, Error, Result, beginning};
 use serde::Serialize;
 
 use crate::token::Role;
@@ -112,14 +112,10 @@ impl Log {
     }
 }
 
-/// Cuts a text to so many bytes, between characters.
+/// Cuts a text to so many bytes, and shows that.
 pub(crate) fn clipped(mut text: String, bytes: usize) -> String {
     if text.len() > bytes {
-        let mut end = bytes;
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
-        text.truncate(end);
+        text.truncate(beginning(&text, bytes).len());
         text.push('…');
     }
     text
