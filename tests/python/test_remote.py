@@ -258,6 +258,8 @@ def test_a_dead_agent_is_a_clear_error_and_the_rest_is_sent_to_the_next_one(
     assert time.monotonic() - began < 15, "the error took too long"
     assert out.startswith("ServerLost"), out + err
     assert "stays in shared memory" in out
+    there = agent.address.replace("fb://", "tcp://")
+    assert f"`forebay up --listen {there} --runs DIRECTORY`" in out, "where it listened, and no further"
     assert place.segments()
     agent.up()
     assert "the rest of 1 session was sent" in place.command("recover", agent.url(path))

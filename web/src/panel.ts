@@ -103,7 +103,7 @@ export class Parameters {
   /// What became of a change.
   heard(lines: LogLine[]): void {
     for (const line of lines) {
-      if (line.act?.verb !== "set") continue;
+      if (line.act.verb !== "set") continue;
       this.early.set(line.id, line);
       if (this.early.size > 32) this.early.delete(this.early.keys().next().value as number);
       const row = this.rows.get(line.act.name);

@@ -54,7 +54,7 @@ export interface Message { seq: number; level: number; step: number; text: strin
 export interface LogLine {
   id: number;
   who: string;
-  act: Act | null;
+  act: Act;
   phase: "queued" | "applied" | "refused";
   step: number | null;
   text: string;
@@ -76,8 +76,7 @@ export type FromRun =
 export interface View { diagram: number; columns: number; range: [number, number] | null; log: boolean }
 
 /// An act in words, as people would say it.
-export function actWords(act: Act | null): string {
-  if (!act) return "act";
+export function actWords(act: Act): string {
   switch (act.verb) {
     case "run": return "Run";
     case "stop": return "Stop";

@@ -135,7 +135,7 @@ impl Arguments {
                 self.held.push_bytes(&bytes);
                 true
             }
-            Some(Given::Dense { array, meta }) => self.held.push_array(&array, meta, ffi::writable(&array)),
+            Some(Given::Dense { array, meta }) => self.held.push_array(&array, meta, true),
             None => self.take_apart(value),
         })
     }

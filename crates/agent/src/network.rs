@@ -32,6 +32,11 @@ impl Open {
         &self.answer
     }
 
+    /// The address that it was to listen at: asked for it again, the agent leaves its door as it is.
+    pub fn asked(&self) -> &Address {
+        &self.asked
+    }
+
     /// Whether one of these addresses leads to it, on this host.
     pub fn is_at(&self, addresses: &[SocketAddr]) -> bool {
         // Only an address of this host can be bound here.

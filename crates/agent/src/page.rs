@@ -5,7 +5,7 @@ use crate::owner::steering::Ack;
 use crate::owner::{Page, Run};
 use forebay_arena::{Segment, TripleBuffer};
 use forebay_monitor::{Hub, Past, Rows, RunInfo, Source, Steer, StoredPoint};
-use forebay_types::watch::{Act, Declare, Phase, StateInfo};
+use forebay_types::watch::{Act, Declare, StateInfo};
 use forebay_types::{Code, Error, Result, limits};
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
@@ -82,22 +82,11 @@ impl Page for Shown {
         self.run.rank_left(rank);
     }
 
-    fn asked(&self, id: u64, who: &str, act: Act) {
-        self.run.ack(forebay_monitor::Ack {
-            id,
-            who: who.to_owned(),
-            act: Some(act),
-            phase: Phase::Queued,
-            step: None,
-            text: String::new(),
-        });
-    }
-
     fn ack(&self, ack: &Ack) {
         self.run.ack(forebay_monitor::Ack {
             id: ack.id,
-            who: String::new(),
-            act: None,
+            who: ack.who.clone(),
+            act: ack.act.clone(),
             phase: ack.phase,
             step: ack.step,
             text: ack.text.clone(),

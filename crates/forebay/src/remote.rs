@@ -43,11 +43,14 @@ impl RunPlace {
 }
 
 /// An address that refuses connections has no agent any more, which a line that is cut may still have.
-fn nobody(e: Error, at: &Address) -> Error {
+fn nobody(e: Error, at: &Address, name: &str) -> Error {
     match e.cause() {
         Some(ErrorKind::ConnectionRefused) => {
-            let text =
-                format!("{}; there, `forebay up --listen tcp://0.0.0.0:{}` starts one", e.text(), at.port);
+            let text = format!(
+                "{}; there, `{}` starts one, where DIRECTORY is that under which {name} lies",
+                e.text(),
+                at.command()
+            );
             Error::new(Code::NoServer, text)
         }
         _ => e,
@@ -76,10 +79,10 @@ fn there(text: &str) -> Result<RemoteRun> {
 }
 
 fn remote(address: Address, name: String) -> Result<RemoteRun> {
-    let at = address.clone();
+    let (at, run) = (address.clone(), name.clone());
     let dial = move || {
         let wire = Wire::connect_net(&at, "run", &Keys::of_home()?, CALLING);
-        wire.map_err(|e| nobody(e, &at))
+        wire.map_err(|e| nobody(e, &at, &run))
     };
     Ok(RemoteRun {
         dial: Arc::new(dial),

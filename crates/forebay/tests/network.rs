@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::support::{LATE, sandbox, until};
+use crate::support::{LATE, sandbox, signal, until};
 use forebay::Code;
 use forebay::call::{Client, Value};
 use forebay_host::directories;
@@ -98,6 +98,31 @@ fn a_port_that_is_taken_is_said_and_the_agent_goes_on_without_it() {
         let text = refused(&["up", "--listen", &format!("tcp://127.0.0.1:{port}")]);
         assert!(text.contains("another process listens") && text.contains(&port.to_string()), "{text}");
         assert!(done(&["status"])[0]["listens"].is_null());
+        done(&["down"]);
+    });
+}
+
+#[test]
+fn what_an_error_says_of_an_agent_that_is_gone_brings_its_runs_back() {
+    sandbox("what_an_error_says_of_an_agent_that_is_gone_brings_its_runs_back", |s| {
+        let base = s.dir.to_str().unwrap();
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let address = format!("fb://127.0.0.1:{port}");
+        let look = || forebay::remote_run_id(&format!("{address}/two_stream"));
+        // What stands between backquotes, said by somebody who knows where the runs of that host lie.
+        let obey = || {
+            let text = look().unwrap_err().text().to_owned();
+            let command = text.split('`').find_map(|words| words.strip_prefix("forebay "));
+            let words = command.unwrap_or_else(|| panic!("{text}")).split(' ');
+            let said = done(&words.map(|w| if w == "DIRECTORY" { base } else { w }).collect::<Vec<_>>());
+            assert_eq!(said["address"], address.as_str(), "{text}");
+            assert_eq!(look().unwrap(), None, "it takes runs, and has none of that name");
+            said["pid"].as_u64().unwrap() as u32
+        };
+        let gone_with_its_file = obey();
+        signal(gone_with_its_file, "-KILL");
+        until("it is gone", || look().is_err_and(|e| e.code() == Code::NoServer));
+        obey();
         done(&["down"]);
     });
 }

@@ -8,7 +8,6 @@
 //! | [`net`] | processes on other hosts: addresses, keys, TLS, the handshake | poll, with deadlines |
 //! | [`call`] | the link of calls: one contract, whichever way it goes | looking, then a doorbell and sockets |
 //! | [`run`] | both ends of a run that is written from another host | - |
-//! | [`shm`] | frames in the rings of a shared segment | polling, then futex or doorbell |
 //! | [`silence`] | how long nothing may be heard of whom: one table | - |
 //! | [`standing`] | who serves and waits itself: somebody stands in for it meanwhile | - |
 //! | [`watch`] | whether the process at the other end lives, is stopped, or is gone | - |
@@ -32,7 +31,6 @@ mod locate;
 pub mod net;
 pub mod pool;
 pub mod run;
-pub mod shm;
 pub mod silence;
 pub mod standing;
 pub mod stream;
@@ -46,7 +44,6 @@ pub use greeting::Peer;
 pub use hash::QuickMap;
 pub use listener::{Incoming, Listener};
 pub use locate::{Locator, Transport};
-pub use shm::{ShmLink, ShmReceiver, ShmSender};
 pub use stream::Stream;
 pub use watch::{PeerState, Watch};
 pub use wire::{Failure, Message, Notes, Wire};

@@ -457,15 +457,10 @@ fn write<T: Serialize + ?Sized>(
 ) -> Result<()> {
     let json = serde_json::to_vec(value).map_err(|e| Error::internal(format!("no JSON: {e}")))?;
     let mut begun = false;
-    loop {
+    sender.until(deadline, || {
         begun = begun || sender.begin(header, &json, fds)?;
-        if begun && sender.flush()? {
-            return Ok(());
-        }
-        if !wait::until(sender.as_fd(), PollFlags::OUT, Some(deadline))? {
-            return Err(Error::new(Code::Timeout, "the other side does not read; is it stopped?"));
-        }
-    }
+        Ok(begun && sender.flush()?)
+    })
 }
 
 impl From<Received> for Message {

@@ -98,13 +98,13 @@ struct Head {
 #[derive(Default)]
 struct HeadInner {
     next: u64,
-    acts: Vec<(u64, Act)>,
+    acts: Vec<(u64, String, Act)>,
     state: StateInfo,
     over: bool,
 }
 
 impl Steer for Head {
-    fn act(&self, _who: &str, act: &Act) -> Result<u64> {
+    fn act(&self, who: &str, act: &Act) -> Result<u64> {
         if let Act::Set { name, value } = act {
             let known = parameters().into_iter().find(|p| p.name == *name);
             known
@@ -114,7 +114,7 @@ impl Steer for Head {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         inner.next += 1;
         let id = inner.next;
-        inner.acts.push((id, act.clone()));
+        inner.acts.push((id, who.to_owned(), act.clone()));
         if *act == Act::Stop && inner.state.state == State::Running {
             inner.state.state = State::Holding;
         }
@@ -142,11 +142,9 @@ impl Head {
             (course.hold, course.until) = (true, None);
         }
         loop {
-            for (id, act) in std::mem::take(&mut inner.acts) {
+            for (id, who, act) in std::mem::take(&mut inner.acts) {
                 let text = course.take(step, &act, run, plasma);
-                let ack =
-                    Ack { id, who: String::new(), act: None, phase: Phase::Applied, step: Some(step), text };
-                run.ack(ack);
+                run.ack(Ack { id, who, act, phase: Phase::Applied, step: Some(step), text });
             }
             inner.state.step = step;
             inner.state.time = Some(step as f64 * DT);

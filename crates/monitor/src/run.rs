@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use axum::body::Bytes;
-use forebay_types::watch::{Act, Declare, Parameter, Phase, State, StateInfo};
+use forebay_types::watch::{Act, Declare, Parameter, State, StateInfo};
 use forebay_types::{Code, Error, Result, limits};
 use tokio::sync::watch;
 
@@ -266,17 +266,7 @@ impl Run {
             let inner = self.inner();
             steering::check(role, inner.state.state)?;
         }
-        let id = self.steer.act(who, act)?;
-        let ack = Ack {
-            id,
-            who: who.to_owned(),
-            act: Some(act.clone()),
-            phase: Phase::Queued,
-            step: None,
-            text: String::new(),
-        };
-        self.ack(ack);
-        Ok(id)
+        self.steer.act(who, act)
     }
 
     /// Takes what is new from the sources that somebody looks at.

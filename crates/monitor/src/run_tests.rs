@@ -178,19 +178,22 @@ fn an_act_is_checked_then_numbered_then_logged() {
     let run = run();
     assert_eq!(run.act("ann", Role::Viewer, &Act::Stop).unwrap_err().code(), Code::Refused);
     assert_eq!(run.act("ann", Role::Operator, &Act::Stop).unwrap(), 41);
-    run.ack(Ack {
-        id: 41,
-        who: String::new(),
-        act: None,
-        phase: Phase::Applied,
-        step: Some(8),
-        text: String::new(),
-    });
-    let said = run.changes(&mut Seen::default());
-    let Some(ToPage::Steer { items }) = said.iter().find(|m| matches!(m, ToPage::Steer { .. })) else {
-        panic!("{said:?}")
+    let ack =
+        |phase, step| Ack { id: 41, who: "ann".into(), act: Act::Stop, phase, step, text: String::new() };
+    let logged = || -> Vec<_> {
+        let said = run.changes(&mut Seen::default());
+        let items = said.into_iter().filter_map(|m| match m {
+            ToPage::Steer { items } => Some(items),
+            _ => None,
+        });
+        items.flatten().map(|l| (l.id, l.who, l.act, l.phase, l.step)).collect()
     };
-    assert_eq!((items[0].who.as_str(), items[0].phase, items[0].step), ("ann", Phase::Applied, Some(8)));
+    let line = |phase, step| [(41, "ann".to_owned(), Act::Stop, phase, step)];
+    assert_eq!(logged(), [], "its owner tells of it");
+    run.ack(ack(Phase::Queued, None));
+    assert_eq!(logged(), line(Phase::Queued, None));
+    run.ack(ack(Phase::Applied, Some(8)));
+    assert_eq!(logged(), line(Phase::Applied, Some(8)));
     run.state(StateInfo { state: State::Ended, ..StateInfo::default() });
     assert_eq!(run.act("ann", Role::Operator, &Act::Run).unwrap_err().code(), Code::Closed);
 }

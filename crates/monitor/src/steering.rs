@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use forebay_types::watch::{Act, Phase, State, StateInfo};
-use forebay_types::{Code, Error, Result};
+use forebay_types::{Code, Error, Result, beginning};
 use serde::Serialize;
 
 use crate::token::Role;
@@ -13,8 +13,8 @@ const REMEMBERED: usize = 512;
 
 /// Whoever carries acts out: the owner of the run.
 pub trait Steer: Send + Sync {
-    /// Takes an act of somebody who may steer, if the run can take it, and gives it a number; what becomes
-    /// of it is told with [`crate::Run::ack`]. Must not wait for the run.
+    /// Takes an act of somebody who may steer, if the run can take it, and gives it a number; that it is queued, and
+    /// what becomes of it, is told with [`crate::Run::ack`]. Must not wait for the run.
     fn act(&self, who: &str, act: &Act) -> Result<u64>;
 
     /// State and step as they are now, if that is cheap to see; asked a few times a second while
@@ -29,10 +29,10 @@ pub trait Steer: Send + Sync {
 pub struct Ack {
     /// The act's number.
     pub id: u64,
-    /// Who asked; empty when told before.
+    /// Who asked.
     pub who: String,
-    /// The act; `None` when told before.
-    pub act: Option<Act>,
+    /// The act.
+    pub act: Act,
     /// How far it is.
     pub phase: Phase,
     /// Its step, when known.
@@ -49,7 +49,7 @@ pub struct LogLine {
     /// Who asked.
     pub who: String,
     /// What was asked.
-    pub act: Option<Act>,
+    pub act: Act,
     /// How far it is.
     pub phase: Phase,
     /// Its step.
@@ -76,10 +76,7 @@ impl Log {
         let changes = self.changes;
         let text = clipped(ack.text, 2000);
         if let Some(line) = self.lines.iter_mut().rev().find(|l| l.id == ack.id) {
-            if !ack.who.is_empty() {
-                line.who = ack.who;
-            }
-            line.act = ack.act.or(line.act.take());
+            (line.who, line.act) = (ack.who, ack.act);
             if ack.phase >= line.phase {
                 line.phase = ack.phase;
                 line.step = ack.step.or(line.step);
@@ -115,14 +112,10 @@ impl Log {
     }
 }
 
-/// Cuts a text to so many bytes, between characters.
+/// Cuts a text to so many bytes, and shows that.
 pub(crate) fn clipped(mut text: String, bytes: usize) -> String {
     if text.len() > bytes {
-        let mut end = bytes;
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
-        text.truncate(end);
+        text.truncate(beginning(&text, bytes).len());
         text.push('…');
     }
     text
@@ -156,16 +149,10 @@ mod tests {
     #[test]
     fn an_act_goes_from_queued_to_applied_in_one_line_whatever_comes_first() {
         let mut log = Log::default();
-        let ack = |phase, step, act: Option<Act>| Ack {
-            id: 4,
-            who: if act.is_some() { "tran".into() } else { String::new() },
-            act,
-            phase,
-            step,
-            text: String::new(),
-        };
-        log.news(ack(Phase::Applied, Some(12), None), 1);
-        log.news(ack(Phase::Queued, None, Some(Act::Stop)), 2);
+        let ack =
+            |phase, step| Ack { id: 4, who: "tran".into(), act: Act::Stop, phase, step, text: String::new() };
+        log.news(ack(Phase::Applied, Some(12)), 1);
+        log.news(ack(Phase::Queued, None), 2);
         let (lines, mark) = log.since(0, 10);
         assert_eq!(lines.len(), 1);
         assert_eq!(
@@ -183,7 +170,7 @@ mod tests {
                 Ack {
                     id,
                     who: "a".into(),
-                    act: Some(Act::Run),
+                    act: Act::Run,
                     phase: Phase::Queued,
                     step: None,
                     text: "é".repeat(3000),

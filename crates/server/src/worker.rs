@@ -19,7 +19,7 @@ use forebay_link::standing::{self, Post};
 use forebay_link::stream::LargePart;
 use forebay_types::call::{self, Item, Outcome, RequestId};
 use forebay_types::codec::Writer;
-use forebay_types::{Code, Error, Result};
+use forebay_types::{Code, Error, Result, beginning};
 
 use crate::call::{Call, Caller};
 use crate::crew::SPARES;
@@ -256,12 +256,8 @@ impl Worker<'_> {
     }
 
     fn fail(&mut self, peer: &Peer, id: u64, e: &Error, waited_ns: u64, ran_ns: u64) {
-        let mut end = e.text().len().min(TEXT_BYTES);
-        while !e.text().is_char_boundary(end) {
-            end -= 1;
-        }
         let (running, queued) = (self.shared.crew.running(), self.shared.queued.load(Ordering::Relaxed));
-        let text = &e.text()[..end];
+        let text = beginning(e.text(), TEXT_BYTES);
         let outcome = Outcome { code: e.code() as u32, running, queued, waited_ns, ran_ns, text };
         let mut w = Writer::over(std::mem::take(&mut self.reply));
         call::put_outcome(&mut w, &outcome, 0);

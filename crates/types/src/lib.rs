@@ -33,6 +33,7 @@ pub mod record;
 pub mod signature;
 mod strided;
 mod sum;
+mod text;
 mod value;
 pub mod watch;
 
@@ -47,4 +48,5 @@ pub use name::Name;
 pub use signature::{Param, Signature, Way};
 pub use strided::Strided;
 pub use sum::{crc32c, crc32c_append};
+pub use text::beginning;
 pub use value::{Number, Scalar};

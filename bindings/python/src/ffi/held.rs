@@ -55,11 +55,12 @@ impl PendingArguments {
         self.kept.push(bytes.clone().into_any().unbind());
     }
 
-    /// An array that is dense in the order of `meta`; false, and nothing done, when it is not, or when
-    /// it shares memory with another one and either is to be written.
+    /// An array that is dense in the order of `meta`, to be written when `write` says so and NumPy lets it; false, and
+    /// nothing done, when it is not, or when it shares memory with another one and either is to be written.
     pub fn push_array(&mut self, array: &Bound<'_, PyUntypedArray>, meta: ArrayMeta, write: bool) -> bool {
         let Some(bytes) = super::bytes(array, meta.order) else { return false };
-        if (write && !super::writable(array)) || !self.claim(bytes, write) {
+        let write = write && super::writable(array);
+        if !self.claim(bytes, write) {
             return false;
         }
         let data = match bytes.is_empty() {

@@ -6,7 +6,7 @@ use crate::diary::Diary;
 use forebay_arena::Segment;
 use forebay_types::Result;
 use forebay_types::control::PageLinks;
-use forebay_types::watch::{Act, Declare, StateInfo};
+use forebay_types::watch::{Declare, StateInfo};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -50,9 +50,7 @@ pub trait Page: Send + Sync {
     fn message(&self, level: u8, step: i64, text: &str);
     /// A rank has gone.
     fn rank_left(&self, rank: u32);
-    /// Somebody asks for an act.
-    fn asked(&self, id: u64, who: &str, act: Act);
-    /// News of an act.
+    /// News of an act, from its being queued on.
     fn ack(&self, ack: &Ack);
     /// A parameter has a new value.
     fn parameter(&self, name: &str, value: &serde_json::Value);

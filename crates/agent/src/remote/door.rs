@@ -201,7 +201,9 @@ fn reader(shared: &Arc<Shared>, mut line: Wire, id: u64, path: &str) -> Result<(
 
 /// The directory of a run by its name from afar.
 pub fn directory(shared: &Shared, name: &str) -> Result<PathBuf> {
-    name::directory(lock(&shared.remote_runs).as_deref(), name)
+    let base = lock(&shared.remote_runs).clone();
+    let at = lock(&shared.network).as_ref().map(|open| open.asked().clone());
+    name::directory(base.as_deref(), name, at.as_ref())
 }
 
 /// A request of a person on another host: a run is named there as it is opened from there.

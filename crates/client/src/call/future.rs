@@ -14,10 +14,11 @@ use forebay_types::{Code, Error, Given, Param, Result, Signature};
 
 use super::args::{Arg, Value};
 use super::connection::{Connection, Pending, Returned};
+use super::reference::{self, Reference};
 use super::request;
 use super::table::Offer;
 use super::transfer::{OwnCopy, Transfer};
-use super::{Inner, Sent, reference, reply, spare};
+use super::{Inner, Sent, reply, spare};
 
 /// The connection to a server may be cut so often under one call: before anything of it was sent, and after.
 const CUTS: usize = 2;
@@ -107,26 +108,41 @@ fn in_order(signature: &Signature, args: &mut [Arg<'_>]) -> Result<()> {
 
 impl<'a> Future<'a> {
     pub(super) fn send(inner: Arc<Inner>, name: &str, args: Vec<Arg<'a>>, how: How) -> Result<Future<'a>> {
-        reference::not_lost(&args).map_err(|e| e.within(name))?;
-        Future::send_with(inner, name, how, |_| Ok(args))
+        // Before a server is waited for: nobody can work on what is lost.
+        let first = reference::first(&inner, name, &args)?;
+        Future::send_made(inner, name, how, |_, _| Ok((args, first)))
     }
 
     /// Sends a call whose arguments are made of the signature.
     pub(super) fn send_with(
         inner: Arc<Inner>,
         name: &str,
-        (allowed, timed, transfer): How,
+        how: How,
         make: impl FnOnce(&Signature) -> Result<Vec<Arg<'a>>>,
+    ) -> Result<Future<'a>> {
+        Future::send_made(inner, name, how, |inner, signature| {
+            let args = make(signature)?;
+            let first = reference::first(inner, name, &args)?;
+            Ok((args, first))
+        })
+    }
+
+    /// Sends a call whose arguments are made of the signature, with the first thing that they refer to.
+    fn send_made(
+        inner: Arc<Inner>,
+        name: &str,
+        (allowed, timed, transfer): How,
+        make: impl FnOnce(&Arc<Inner>, &Signature) -> Result<(Vec<Arg<'a>>, Option<&'a Reference>)>,
     ) -> Result<Future<'a>> {
         let begun = timed.then(Instant::now);
         inner.check_process()?;
         let mut offer = inner.find(name, allowed)?;
-        let mut args = make(&offer.signature)?;
+        let (mut args, first) = make(&inner, &offer.signature)?;
         in_order(&offer.signature, &mut args)?;
         args.iter().try_for_each(|a| a.check().map_err(|e| e.within(name)))?;
         let mut given: Vec<Given> = args.iter().map(Arg::given).collect();
         offer.signature.check(&mut given)?;
-        let bound = reference::holder(&inner, &mut offer, &args)?;
+        let bound = first.map(|r| reference::holder(&inner, &mut offer, r)).transpose()?;
         Future::begin(inner, offer, bound, (args, given), (allowed, begun, transfer))
     }
 

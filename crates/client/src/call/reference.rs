@@ -326,59 +326,60 @@ fn together(part: &Strided) -> Result<Strided> {
 }
 
 /// What a call refers to.
-fn references<'r>(args: &'r [Arg<'_>]) -> impl Iterator<Item = &'r Reference> {
+fn references<'a>(args: &[Arg<'a>]) -> impl Iterator<Item = &'a Reference> {
     args.iter().filter_map(|arg| match arg {
         Arg::Ref(_, reference) => Some(*reference),
         _ => None,
     })
 }
 
-/// Whether all that a call refers to is still there; otherwise nobody can do it.
-pub(super) fn not_lost(args: &[Arg]) -> Result<()> {
-    for reference in references(args) {
-        if let Some(e) = reference.home.0.lost() {
-            let text = format!("{reference} is lost: {e}; make it anew on another server");
-            return Err(Error::new(Code::ServerLost, text));
-        }
-    }
-    Ok(())
-}
-
-/// The server that holds what a call refers to; none when it refers to nothing. It must offer
-/// the service.
-pub(super) fn holder(
-    inner: &Arc<Inner>,
-    offer: &mut Arc<Offer>,
-    args: &[Arg],
-) -> Result<Option<Arc<Connection>>> {
+/// The first of what a call refers to, if it refers to anything: all is there, is this client's, and lies where that
+/// one does. Otherwise nobody can do it.
+pub(super) fn first<'a>(inner: &Arc<Inner>, name: &str, args: &[Arg<'a>]) -> Result<Option<&'a Reference>> {
     let Some(first) = references(args).next() else { return Ok(None) };
-    let name = offer.signature.name().as_str().to_owned();
-    let fault = |why: String| Err(Error::bad(format!("{name}: {why}")));
+    let fault = |why: String| Err(Error::bad(why).within(name));
     for reference in references(args) {
+        let home = &reference.home.0;
+        if let Some(e) = home.lost() {
+            let text = format!("{reference} is lost: {e}; make it anew on another server");
+            return Err(Error::new(Code::ServerLost, text).within(name));
+        }
         if !Arc::ptr_eq(&reference.inner, inner) {
             return fault(format!("{reference} is another client's; put the array with this client"));
         }
-        reference.alive().map_err(|e| e.within(&name))?;
-        if reference.home.0.info.incarnation != first.home.0.info.incarnation {
+        reference.alive().map_err(|e| e.within(name))?;
+        if home.info.incarnation != first.home.0.info.incarnation {
             return fault(format!(
                 "{first} and {reference} are held by different servers; put one of them on the server that holds the other"
             ));
         }
     }
-    let home = &first.home.0;
+    Ok(Some(first))
+}
+
+/// The server that holds it, which must offer the service. One that is lost since is found to be when the call is
+/// sent to it.
+pub(super) fn holder(
+    inner: &Arc<Inner>,
+    offer: &mut Arc<Offer>,
+    reference: &Reference,
+) -> Result<Arc<Connection>> {
+    let home = &reference.home.0;
     let offers = |offer: &Offer| offer.servers.iter().any(|s| s.incarnation == home.info.incarnation);
     if !offers(offer) && home.lost().is_none() {
         inner.refresh();
-        *offer = inner.find(&name, None)?;
+        let name = offer.signature.name().clone();
+        *offer = inner.find(name.as_str(), None)?;
         if !offers(offer) {
             let others: Vec<&str> = offer.servers.iter().map(|s| s.name.as_str()).collect();
-            return fault(format!(
-                "{first} is held by a server that does not offer the service; put the array on one that does: {}",
+            let text = format!(
+                "{reference} is held by a server that does not offer the service; put the array on one that does: {}",
                 others.join(", ")
-            ));
+            );
+            return Err(Error::bad(text).within(name));
         }
     }
-    Ok(Some(home.clone()))
+    Ok(home.clone())
 }
 
 /// Where the newest array is, for the next one.

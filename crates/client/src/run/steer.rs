@@ -8,7 +8,7 @@ use std::time::Duration;
 use forebay_types::control::{Ask, word};
 use forebay_types::record::Record;
 use forebay_types::watch::{Act, Declare, Parameter as Declared};
-use forebay_types::{Code, Error, Name, Result, counted};
+use forebay_types::{Code, Error, Name, Result, beginning, counted};
 use serde_json::{Map, Value};
 
 use super::core::{BODY, Core, RECKON, say, to_json};
@@ -324,11 +324,8 @@ impl Core {
             Ok(text) => (0, text.as_str()),
             Err(e) => (e.code() as u32, e.text()),
         };
-        let mut end = text.len().min(forebay_types::limits::JSON_BYTES);
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
-        self.publish(&Record::Applied { id: due.id, step, code, text: &text[..end] })?;
+        let text = beginning(text, forebay_types::limits::JSON_BYTES);
+        self.publish(&Record::Applied { id: due.id, step, code, text })?;
         Ok(quit)
     }
 

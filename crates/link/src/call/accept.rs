@@ -1,9 +1,8 @@
 //! How a server lets a client in that has introduced itself: with the segment that the client made, or over the
 //! connection itself when that came from another host.
 
-use super::{Ends, Flusher, memory, network};
+use super::{Ends, Flusher, ShmLink, memory, network};
 use crate::pool::{Budget, Pool};
-use crate::shm::ShmLink;
 use crate::wire::Wire;
 use forebay_arena::Doorbell;
 use forebay_types::{Code, Error, Result};
@@ -26,8 +25,8 @@ impl Accepted {
         let (Some(segment), Some(bell)) = (brought.next(), brought.next()) else {
             return Err(Error::new(Code::Corrupt, "a client attached itself without its two descriptors"));
         };
-        let mut link = ShmLink::accept(segment)?;
-        link.sender().attach_doorbell(bell)?;
+        let link = ShmLink::accept(segment)?;
+        link.sender.attach_doorbell(bell)?;
         Ok(Accepted { here: Some((link, doorbell.share()?)) })
     }
 

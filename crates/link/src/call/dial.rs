@@ -91,7 +91,7 @@ fn by_socket(to: &Target) -> Result<Ends, NotLetIn> {
 #[cfg(not(feature = "socketpair"))]
 fn by_socket(to: &Target) -> Result<Ends, NotLetIn> {
     let mut wire = greet(to, Path::new(&to.server.socket))?;
-    let mut link = memory::link(to.server.room)?;
+    let link = memory::link(to.server.room)?;
     let request = ServerRequest::Attach { client: to.client };
     let shared = to.doorbell.share()?;
     let fds = [link.segment().fd(), shared.as_fd()];
@@ -100,7 +100,7 @@ fn by_socket(to: &Target) -> Result<Ends, NotLetIn> {
     agree(to.server, answer)?;
     let bell = theirs.into_iter().next();
     let bell = bell.ok_or_else(|| Error::new(Code::Corrupt, "a server has no doorbell"))?;
-    link.sender().attach_doorbell(bell)?;
+    link.sender.attach_doorbell(bell)?;
     let heart = Some((link.segment().clone(), word::HEARTBEAT));
     let watch = Watch::new(wire.watch_fd()?, wire.process(), heart);
     Ok(super::by_memory(memory::of_client(link, wire, watch)))

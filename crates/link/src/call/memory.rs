@@ -1,27 +1,34 @@
-//! Through shared memory: a segment that the client made, with a ring each way and blocks for what is large. What is
-//! not worth a frame is a word in it.
+//! Through shared memory: a segment that the client made, with a ring each way, requests up and replies down, and blocks
+//! for what is large, which the server uses in place. What is not worth a frame is a word in it.
+//!
+//! It is a memory file without a name; its descriptor goes over the control socket. Who waits sleeps in `poll`, on a
+//! doorbell of its own for all its links and on their sockets. Nothing in the segment needs recovery: when a side dies,
+//! the memory goes with the other one.
 
 use super::{Arrived, Bulk, Room};
 use crate::frame::{Frame, Header};
 use crate::idle::{LARGE, Trims, trim_when_idle};
 use crate::lock;
-use crate::shm::{ShmLink, ShmReceiver, ShmSender};
 use crate::standing;
 use crate::stream::LargePart;
 use crate::watch::{PeerState, Watch};
 use crate::wire::Wire;
-use forebay_arena::{Allocator, Block, Direction, Segment};
+use forebay_arena::{
+    Allocator, Bell, Block, Consumer, Direction, Full, Producer, Segment, SegmentSpec, segments,
+};
 use forebay_host::{ProcessState, rlimits};
 use forebay_types::call::{ARGUMENT_BYTES, PART_BYTES, REPLY_BYTES, RequestId, SLOTS, kind, word};
 use forebay_types::{Code, Error, Result};
 use rustix::event::PollFlags;
 use std::collections::VecDeque;
 use std::io::ErrorKind;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
+/// Bytes of each ring: room for several of the largest frames.
+const RING_BYTES: u64 = 1 << 20;
 /// Most blocks that are lent at a time.
 pub const BLOCKS: u32 = 4_096;
 /// Less room for large arguments is of no use.
@@ -72,6 +79,137 @@ pub struct NotLent {
 impl From<Error> for NotLent {
     fn from(error: Error) -> NotLent {
         NotLent { error, may_come: false }
+    }
+}
+
+/// The sending half.
+pub struct ShmSender {
+    producer: Producer,
+    bell: Bell,
+}
+
+/// The receiving half.
+pub struct ShmReceiver {
+    consumer: Consumer,
+    bell: Bell,
+}
+
+/// A call link, one side of it.
+pub struct ShmLink {
+    segment: Segment,
+    pub(super) sender: ShmSender,
+    receiver: ShmReceiver,
+}
+
+impl ShmSender {
+    /// Publishes one frame and wakes the peer if it sleeps.
+    #[inline]
+    pub fn send(&mut self, header: &Header, body: &[u8]) -> Result<(), Full> {
+        self.send_quietly(header, body)?;
+        self.bell.ring();
+        Ok(())
+    }
+
+    /// Publishes one frame without waking anybody; [`ShmSender::ring`] follows, once for many.
+    #[inline]
+    pub fn send_quietly(&mut self, header: &Header, body: &[u8]) -> Result<(), Full> {
+        self.producer.push(&[&header.encode_short(), body])
+    }
+
+    /// Wakes the peer if it sleeps.
+    #[inline]
+    pub fn ring(&self) {
+        self.bell.ring();
+    }
+
+    /// The peer sleeps in `poll`: wake it by this doorbell, which it handed over. Once a link.
+    pub fn attach_doorbell(&self, descriptor: OwnedFd) -> Result<()> {
+        self.bell.attach_doorbell(descriptor)
+    }
+}
+
+impl ShmReceiver {
+    /// The next frame, if one is there; says whether. The room in the ring is given back at once.
+    #[inline]
+    pub fn try_recv(&mut self, frame: &mut Frame) -> Result<bool> {
+        let Some(position) = self.consumer.next(&mut frame.bytes)? else { return Ok(false) };
+        self.consumer.release_to(position);
+        frame.decode_short_in_place()?;
+        Ok(true)
+    }
+
+    /// Position in the ring behind the last frame that was taken.
+    #[inline]
+    pub fn position(&self) -> u64 {
+        self.consumer.position()
+    }
+
+    /// Whether a frame is there.
+    #[inline]
+    pub fn pending(&mut self) -> bool {
+        self.consumer.pending()
+    }
+
+    /// This side is about to sleep on its doorbell: look at [`ShmReceiver::pending`] once more
+    /// after this, of all links, before sleeping.
+    #[inline]
+    pub fn prepare_sleep(&self) {
+        self.bell.prepare_sleep();
+    }
+
+    /// This side is awake.
+    #[inline]
+    pub fn cancel_sleep(&self) {
+        self.bell.cancel_sleep();
+    }
+
+    /// Whether this side has said that it sleeps, and nobody has woken it since.
+    #[inline]
+    pub fn is_asleep(&self) -> bool {
+        self.bell.is_asleep()
+    }
+}
+
+impl ShmLink {
+    /// The client's side: a new segment with so much room for big arguments.
+    pub fn create(block_bytes: u64, blocks: u32) -> Result<ShmLink> {
+        let segment = Segment::create(&SegmentSpec {
+            name: String::new(),
+            kind: segments::kind::CALL,
+            up_bytes: RING_BYTES,
+            down_bytes: RING_BYTES,
+            block_bytes,
+            blocks,
+        })?;
+        Ok(ShmLink::over(segment, Direction::Up))
+    }
+
+    /// The server's side: the segment that a client handed over.
+    pub fn accept(fd: OwnedFd) -> Result<ShmLink> {
+        let segment = Segment::from_fd_alone(fd)?;
+        if segment.kind() != segments::kind::CALL {
+            return Err(Error::bad(format!("a segment of kind {} is no call link", segment.kind())));
+        }
+        Ok(ShmLink::over(segment, Direction::Down))
+    }
+
+    fn over(segment: Segment, sends: Direction) -> ShmLink {
+        let receives = sends.opposite();
+        ShmLink {
+            sender: ShmSender { producer: segment.producer(sends), bell: segment.bell(sends) },
+            receiver: ShmReceiver { consumer: segment.consumer(receives), bell: segment.bell(receives) },
+            segment,
+        }
+    }
+
+    /// The segment: descriptor, allocator, blocks, control words.
+    pub fn segment(&self) -> &Segment {
+        &self.segment
+    }
+
+    /// The halves, for a sender and a receiver on different threads.
+    pub fn split(self) -> (Segment, ShmSender, ShmReceiver) {
+        (self.segment, self.sender, self.receiver)
     }
 }
 
@@ -165,7 +303,7 @@ impl Trims for Outgoing {
 impl OutRing {
     #[inline]
     fn put(&mut self, header: Header, body: &[u8]) {
-        if self.waiting.is_empty() && self.ring.send_quietly(&header, &[body]).is_ok() {
+        if self.waiting.is_empty() && self.ring.send_quietly(&header, body).is_ok() {
             return;
         }
         self.bytes += body.len();
@@ -297,7 +435,7 @@ impl Sender {
     ) -> Result<()> {
         let mut since = None;
         loop {
-            match self.outgoing.lock().ring.send(header, &[body]) {
+            match self.outgoing.lock().ring.send(header, body) {
                 Ok(()) => return Ok(()),
                 Err(full) if full.for_ever() => return Err(full.into()),
                 Err(_) => {}
@@ -326,7 +464,7 @@ impl Sender {
             return Ok(false);
         }
         while let Some((header, body)) = out.waiting.pop_front() {
-            if out.ring.send_quietly(&header, &[&body]).is_err() {
+            if out.ring.send_quietly(&header, &body).is_err() {
                 out.waiting.push_front((header, body));
                 break;
             }

@@ -45,7 +45,7 @@ use std::os::fd::BorrowedFd;
 pub use crate::stream::Flusher;
 pub use accept::Accepted;
 pub use dial::{NotLetIn, Target, dial};
-pub use memory::{BLOCKS, NotLent, Peek, breathe, room};
+pub use memory::{BLOCKS, NotLent, Peek, ShmLink, ShmReceiver, ShmSender, breathe, room};
 
 /// The sending end.
 pub struct Sender(SendingWay);

@@ -2,6 +2,7 @@
 
 use forebay_types::{Error, Result};
 use std::fmt;
+use std::net::Ipv4Addr;
 use std::str::FromStr;
 
 /// A host and a port.
@@ -41,6 +42,19 @@ impl Address {
         }
         let port = port.parse().map_err(|_| wrong("its port is no number up to 65535"))?;
         Ok((Address { host: host.to_owned(), port }, name))
+    }
+
+    /// The command that has an agent listen there, with the runs of other hosts in a directory that is known there
+    /// alone. What is a number, or loopback, stays so, and no more doors open than there were; a name may mean loopback
+    /// on its own host, and an agent has one in its address when it listens at all of its addresses.
+    pub fn command(&self) -> String {
+        let is_one =
+            self.host.contains(':') || self.host == "localhost" || self.host.parse::<Ipv4Addr>().is_ok();
+        let (at, port) = (if is_one { &self.host } else { "0.0.0.0" }, self.port);
+        match at.contains(':') {
+            true => format!("forebay up --listen tcp://[{at}]:{port} --runs DIRECTORY"),
+            false => format!("forebay up --listen tcp://{at}:{port} --runs DIRECTORY"),
+        }
     }
 }
 
@@ -83,6 +97,20 @@ mod tests {
             assert!(e.text().contains("fb://HOST:PORT"), "{e}");
         }
         assert!("fb://h:1/run".parse::<Address>().is_err());
+    }
+
+    #[test]
+    fn an_agent_is_told_to_listen_where_it_did_and_no_further() {
+        let command = |text: &str| text.parse::<Address>().unwrap().command();
+        for (given, at) in [
+            ("fb://127.0.0.1:4567", "tcp://127.0.0.1:4567"),
+            ("fb://localhost:1", "tcp://localhost:1"),
+            ("fb://10.0.0.5:4567", "tcp://10.0.0.5:4567"),
+            ("fb://[::1]:4567", "tcp://[::1]:4567"),
+            ("fb://node7.cluster:4567", "tcp://0.0.0.0:4567"),
+        ] {
+            assert_eq!(command(given), format!("forebay up --listen {at} --runs DIRECTORY"));
+        }
     }
 
     proptest! {

@@ -134,8 +134,8 @@ fn attempt(
         return Err(Error::new(
             Code::Refused,
             format!(
-                "no rendezvous file of this user's Forebay home opens {address}; copy the agent's HOST.json into ~/.forebay (or FOREBAY_HOME), or, if no agent listens there any more, start one there with `forebay up --listen tcp://0.0.0.0:{}`",
-                address.port
+                "no rendezvous file of this user's Forebay home opens {address}; copy the agent's HOST.json into ~/.forebay (or FOREBAY_HOME), or, if no agent listens there any more, start one there with `{}`, where DIRECTORY is that of its runs",
+                address.command()
             ),
         ));
     }

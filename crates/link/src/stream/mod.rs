@@ -198,12 +198,7 @@ impl Stream {
 
     /// Sends everything, waiting until the deadline.
     pub fn flush_until(&self, deadline: Instant) -> Result<()> {
-        while !self.flush()? {
-            if !wait::until(self.as_fd(), PollFlags::OUT, Some(deadline))? {
-                return Err(Error::new(Code::Timeout, "the other side does not read; is it stopped?"));
-            }
-        }
-        Ok(())
+        self.sender.until(deadline, || self.flush())
     }
 
     /// Waits until something has come, or the deadline; says whether something has.

@@ -272,7 +272,9 @@ impl StreamReceiver {
                 }
                 let direct = n.min(wanted);
                 if direct > 0 {
-                    self.pass_on(Some(direct), 0, place);
+                    if let Some((token, at)) = self.through() {
+                        place.take(token, at, &self.aside[..direct]);
+                    }
                     self.advance(direct)?;
                 }
                 self.to += n - direct;
@@ -307,18 +309,14 @@ impl StreamReceiver {
         }
     }
 
-    /// Gives bytes of the piece to the place that takes them itself: those set aside, or those in the buffer.
-    fn pass_on(&mut self, aside: Option<usize>, buffered: usize, place: &mut impl Place) {
-        let Some(Remainder { id, part, .. }) = self.piece else { return };
-        let Some(Unfinished { target: Target::Through(token), lengths, .. }) = self.unfinished.get(&id)
-        else {
-            return;
+    /// By which number the place knows the part that it takes itself and the piece belongs to, and where in that its
+    /// next bytes begin; none of a piece that goes elsewhere.
+    fn through(&self) -> Option<(u64, u64)> {
+        let Remainder { id, part, .. } = self.piece.as_ref()?;
+        let Unfinished { target: Target::Through(token), lengths, .. } = self.unfinished.get(id)? else {
+            return None;
         };
-        let bytes = match aside {
-            Some(n) => &self.aside[..n],
-            None => &self.buffer[self.from..self.from + buffered],
-        };
-        place.take(*token, lengths[part].1, bytes);
+        Some((*token, lengths[*part].1))
     }
 
     /// So many bytes of the piece are where they belong.
@@ -359,7 +357,9 @@ impl StreamReceiver {
             if let Some(place) = piece.leased(&mut self.unfinished) {
                 place[..n].copy_from_slice(&self.buffer[self.from..self.from + n]);
             }
-            self.pass_on(None, n, place);
+            if let Some((token, at)) = self.through() {
+                place.take(token, at, &self.buffer[self.from..self.from + n]);
+            }
             self.from += n;
             self.advance(n)?;
             return Ok(true);

@@ -20,6 +20,7 @@ use super::channel::Channel;
 use crate::fair::Fair;
 use crate::frame::{HEADER_BYTES, Header, kind};
 use forebay_arena::{Block, Lent};
+use forebay_host::wait::{self, PollFlags};
 use forebay_types::{Code, Error, Result};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -27,7 +28,7 @@ use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Bytes of a piece of a large part.
 pub const PIECE_BYTES: usize = 256 * 1024;
@@ -325,6 +326,17 @@ impl StreamSender {
         let rest: Vec<u8> = head.iter().chain(json).skip(sent).copied().collect();
         self.keep(&mut out, rest);
         Ok(true)
+    }
+
+    /// Does `go` until that says that it is done, and waits between two times for the socket to take more, until the
+    /// deadline.
+    pub(crate) fn until(&self, deadline: Instant, mut go: impl FnMut() -> Result<bool>) -> Result<()> {
+        while !go()? {
+            if !wait::until(self.as_fd(), PollFlags::OUT, Some(deadline))? {
+                return Err(Error::new(Code::Timeout, "the other side does not read; is it stopped?"));
+            }
+        }
+        Ok(())
     }
 
     /// Puts what has not gone of a frame behind all that waits; the number of the frame.

@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 
 use forebay_arena::{Bell, Direction, Segment, Spin};
 use forebay_host::wait::{self, PollFlags};
+use forebay_link::call::{ShmLink, ShmReceiver, ShmSender};
 use forebay_link::pool::Pool;
 use forebay_link::stream::{Received, Stream, StreamReceiver, StreamSender};
-use forebay_link::{Frame, Header, PeerState, ShmLink, ShmReceiver, ShmSender, Watch};
+use forebay_link::{Frame, Header, PeerState, Watch};
 use forebay_types::{Code, Error, Result};
 
 /// A way for frames to one peer and back, in order. One thread uses it at a time.
@@ -64,7 +65,10 @@ impl Memory {
 
 impl Link for Memory {
     fn send(&mut self, header: &Header, body: &[&[u8]]) -> Result<()> {
-        Ok(self.sender.send(header, body)?)
+        Ok(match body {
+            [one] => self.sender.send(header, one),
+            many => self.sender.send(header, &many.concat()),
+        }?)
     }
 
     fn try_recv(&mut self, frame: &mut Frame) -> Result<bool> {

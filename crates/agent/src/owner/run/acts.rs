@@ -73,9 +73,6 @@ impl Run {
     pub fn steer_and_wait(&self, who: &str, act: Act, wait: Duration) -> Result<Steered> {
         let id = self.steer(who, &act)?;
         let ends = matches!(act, Act::End { .. });
-        if let Some(page) = self.page() {
-            page.asked(id, who, act);
-        }
         let fate = self.controller.fate(id, wait);
         let state = self.controller.glance().state;
         match fate {

@@ -97,6 +97,11 @@ impl ActUnderWay {
             told: false,
         }
     }
+
+    /// What whoever looks is told of it: the one place where that is said.
+    fn ack(&self, phase: Phase, step: Option<i64>, text: String) -> Action {
+        Action::Ack(Ack { id: self.id, who: self.who.clone(), act: self.act.clone(), phase, step, text })
+    }
 }
 
 /// Where the run holds, and which act said so.
@@ -272,8 +277,9 @@ impl Steering {
     /// log; no other act has it.
     pub fn act(&mut self, id: u64, who: &str, at: f64, act: Act, out: &mut Vec<Action>) -> Result<()> {
         self.check(&act)?;
-        out.push(Action::Ack(Ack { id, phase: Phase::Queued, step: None, text: String::new() }));
-        self.forming.push(ActUnderWay::new(id, who, at, act));
+        let entry = ActUnderWay::new(id, who, at, act);
+        out.push(entry.ack(Phase::Queued, None, String::new()));
+        self.forming.push(entry);
         if self.tentative.is_none() && !self.left_over {
             self.agree(out);
             if self.tentative.is_some() {
@@ -520,7 +526,7 @@ impl Steering {
             (Phase::Applied, false) => format!("applied: {text}"),
             _ => format!("refused: {text}"),
         };
-        out.push(Action::Ack(Ack { id: entry.id, phase, step, text }));
+        out.push(entry.ack(phase, step, text));
         out.push(Action::Log(LogEntry {
             id: entry.id,
             who: entry.who.clone(),
@@ -548,7 +554,7 @@ impl Steering {
             if matches!(e.act, Act::Quit | Act::End { .. }) {
                 self.quit = false;
             }
-            out.push(Action::Ack(Ack { id: e.id, phase: Phase::Refused, step: None, text: why.to_owned() }));
+            out.push(e.ack(Phase::Refused, None, why.to_owned()));
             out.push(Action::Log(LogEntry {
                 id: e.id,
                 who: e.who,

@@ -51,8 +51,12 @@ pub struct LeftAct {
 /// An acknowledgement for whoever sent the act.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ack {
-    /// The act.
+    /// The act's number.
     pub id: u64,
+    /// Who sent it.
+    pub who: String,
+    /// The act.
+    pub act: Act,
     /// How far it has come.
     pub phase: Phase,
     /// Its step, when known.
