@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use forebay::Array;
-use forebay::call::{BagOptions, BagView, Fate, Next, Task, TaskState, TaskValue};
+use forebay::call::{BagOptions, BagView, Next, Task, TaskFate, TaskState, TaskValue};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
@@ -128,9 +128,9 @@ impl Bag {
                 py,
                 match state {
                     TaskState::Open => "open",
-                    TaskState::Over(Fate::Done) => "done",
-                    TaskState::Over(Fate::Failed) => "failed",
-                    TaskState::Over(Fate::Cancelled) => "cancelled",
+                    TaskState::Over(TaskFate::Done) => "done",
+                    TaskState::Over(TaskFate::Failed) => "failed",
+                    TaskState::Over(TaskFate::Cancelled) => "cancelled",
                 },
             )
         }))

@@ -12,7 +12,7 @@ use forebay_link::call::room;
 use forebay_types::directory::Incarnation;
 use forebay_types::{Code, Error, Given, Result, Signature};
 
-use super::fates::Fate;
+use super::fates::TaskFate;
 use super::machine::{LIVES, Loss, Machine, Ns, Rules, Times, Verdict};
 use super::{BagOptions, PATIENCE, Task, TaskValue, closed};
 use crate::call::args::Arg;
@@ -218,7 +218,7 @@ impl Driver {
     pub fn add(self: &Arc<Self>, offer: &Offer, args: Vec<Arg>) -> Result<u64> {
         if !self.is_watched.swap(true, Ordering::SeqCst) {
             let client = crate::call::Client { inner: self.inner.clone(), transfer: Default::default() };
-            client.watch(Box::new(Watch(self.clone())))?;
+            client.watch(Box::new(Attended(self.clone())))?;
         }
         let mut state = self.open()?;
         match self.job(&mut state, &offer.signature, args) {
@@ -319,8 +319,8 @@ impl Driver {
                 continue;
             }
             let fate = match head.as_ref().map(|head| head.code) {
-                Some(0) => Fate::Done,
-                _ => Fate::Failed,
+                Some(0) => TaskFate::Done,
+                _ => TaskFate::Failed,
             };
             let results = results_of(&job.given, &returned);
             state.machine.over(index, fate, results);
@@ -572,7 +572,7 @@ impl State {
 
     fn fail(&mut self, index: u64, why: Error) {
         self.jobs.remove(&index);
-        self.machine.over(index, Fate::Failed, 0);
+        self.machine.over(index, TaskFate::Failed, 0);
         self.ends.insert(index, End::Error(why));
     }
 
@@ -630,9 +630,9 @@ impl Visit<'_> {
 }
 
 /// The client's watching thread works on a bag while its user does something else.
-struct Watch(Arc<Driver>);
+struct Attended(Arc<Driver>);
 
-impl Watched for Watch {
+impl Watched for Attended {
     fn has_news(&mut self) -> bool {
         let driver = &self.0;
         if driver.is_visited.load(Ordering::SeqCst) {

@@ -5,7 +5,7 @@ const CHUNK: usize = 4_096;
 
 /// How a task ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum TaskFate {
     /// It has results.
     Done = 1,
     /// It has an error.
@@ -14,9 +14,9 @@ pub enum Fate {
     Cancelled = 3,
 }
 
-impl Fate {
-    fn of(bits: u8) -> Option<Fate> {
-        [None, Some(Fate::Done), Some(Fate::Failed), Some(Fate::Cancelled)][usize::from(bits & 3)]
+impl TaskFate {
+    fn of(bits: u8) -> Option<TaskFate> {
+        [None, Some(TaskFate::Done), Some(TaskFate::Failed), Some(TaskFate::Cancelled)][usize::from(bits & 3)]
     }
 }
 
@@ -34,19 +34,19 @@ pub(super) struct Fates {
 }
 
 impl Fates {
-    pub fn get(&self, index: u64) -> Option<Fate> {
+    pub fn get(&self, index: u64) -> Option<TaskFate> {
         let index = usize::try_from(index).ok()?;
         match self.chunks.get(index / CHUNK)? {
-            Chunk::Alike(bits) => Fate::of(*bits),
+            Chunk::Alike(bits) => TaskFate::of(*bits),
             Chunk::Mixed(bytes, _) => {
                 let at = index % CHUNK;
-                Fate::of(bytes[at / 4] >> (2 * (at % 4)))
+                TaskFate::of(bytes[at / 4] >> (2 * (at % 4)))
             }
         }
     }
 
     /// Once a task.
-    pub fn set(&mut self, index: u64, fate: Fate) {
+    pub fn set(&mut self, index: u64, fate: TaskFate) {
         let (chunk, at) = (index as usize / CHUNK, index as usize % CHUNK);
         while self.chunks.len() <= chunk {
             self.chunks.push(Chunk::Mixed(Box::new([0; CHUNK / 4]), 0));
@@ -69,9 +69,9 @@ mod tests {
     fn every_task_has_the_fate_it_was_given_and_tasks_that_ended_alike_take_a_byte() {
         let mut fates = Fates::default();
         let of = |n: u64| match n {
-            10_001 => Fate::Failed,
-            10_002 => Fate::Cancelled,
-            _ => Fate::Done,
+            10_001 => TaskFate::Failed,
+            10_002 => TaskFate::Cancelled,
+            _ => TaskFate::Done,
         };
         for n in (0..20_000).rev() {
             assert_eq!(fates.get(n), None);

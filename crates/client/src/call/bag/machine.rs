@@ -20,7 +20,7 @@ use std::collections::VecDeque;
 
 use forebay_link::QuickMap;
 
-use super::fates::{Fate, Fates};
+use super::fates::{Fates, TaskFate};
 use super::pace::{Pace, Speed};
 
 /// Nanoseconds of one clock.
@@ -211,7 +211,7 @@ impl Machine {
     /// A task more whose input is wrong; its index.
     pub fn pulled_wrong(&mut self) -> u64 {
         let index = self.add(Place::Waiting, 0);
-        self.over(index, Fate::Failed, 0);
+        self.over(index, TaskFate::Failed, 0);
         index
     }
 
@@ -419,7 +419,7 @@ impl Machine {
     }
 
     /// A task has ended, with so many bytes of results.
-    pub fn over(&mut self, index: u64, fate: Fate, results: u64) {
+    pub fn over(&mut self, index: u64, fate: TaskFate, results: u64) {
         let Some(task) = self.tasks.get_mut(&index) else { return };
         if task.place == Place::Over {
             return;
@@ -429,11 +429,11 @@ impl Machine {
         task.bytes = results;
         self.fates.set(index, fate);
         *match fate {
-            Fate::Done => &mut self.counts.done,
-            Fate::Failed => &mut self.counts.failed,
-            Fate::Cancelled => &mut self.counts.cancelled,
+            TaskFate::Done => &mut self.counts.done,
+            TaskFate::Failed => &mut self.counts.failed,
+            TaskFate::Cancelled => &mut self.counts.cancelled,
         } += 1;
-        if fate == Fate::Done {
+        if fate == TaskFate::Done {
             self.result_bytes += (results as f64 - self.result_bytes) / 16.0;
         }
         if !self.rules.ordered {
@@ -483,7 +483,7 @@ impl Machine {
                 None
             }
         };
-        self.over(index, Fate::Cancelled, 0);
+        self.over(index, TaskFate::Cancelled, 0);
         (true, key)
     }
 
@@ -520,7 +520,7 @@ impl Machine {
     }
 
     /// How a task has ended, if it has.
-    pub fn fate(&self, index: u64) -> Option<Fate> {
+    pub fn fate(&self, index: u64) -> Option<TaskFate> {
         self.fates.get(index)
     }
 

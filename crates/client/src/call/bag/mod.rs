@@ -38,7 +38,7 @@ use super::args::{Arg, Value};
 use super::{Client, lock};
 use driver::{Driver, Held};
 
-pub use fates::Fate;
+pub use fates::TaskFate;
 pub use machine::Counts;
 
 /// How long a bag waits for servers when all are gone, unless the client has more patience.
@@ -100,7 +100,7 @@ pub enum TaskState {
     /// It is not over.
     Open,
     /// It is.
-    Over(Fate),
+    Over(TaskFate),
 }
 
 /// Many calls of one service. Dropped, it is closed.

@@ -85,7 +85,7 @@ fn simulate(seed: u64, events: &mut Events) {
                             Verdict::Unknown => events.unknown += 1,
                             Verdict::Kills => events.killers += 1,
                         }
-                        machine.over(task, Fate::Failed, 0);
+                        machine.over(task, TaskFate::Failed, 0);
                         end(task);
                     }
                 }
@@ -116,7 +116,7 @@ fn simulate(seed: u64, events: &mut Events) {
                 for (task, verdict) in machine.lost(key, Loss::Dead, now) {
                     assert_eq!(verdict, Verdict::Kills);
                     events.killers += 1;
-                    machine.over(task, Fate::Failed, 0);
+                    machine.over(task, TaskFate::Failed, 0);
                     end(task);
                 }
                 continue;
@@ -127,7 +127,7 @@ fn simulate(seed: u64, events: &mut Events) {
             if dice.throw(40) == 0 {
                 machine.again(task);
             } else {
-                machine.over(task, Fate::Done, dice.throw(5_000));
+                machine.over(task, TaskFate::Done, dice.throw(5_000));
                 end(task);
             }
         }
@@ -145,7 +145,7 @@ fn simulate(seed: u64, events: &mut Events) {
         if machine.is_starved() && dice.throw(30) == 0 {
             for task in machine.give_up() {
                 events.starved += 1;
-                machine.over(task, Fate::Failed, 0);
+                machine.over(task, TaskFate::Failed, 0);
                 end(task);
             }
         }
@@ -213,7 +213,7 @@ fn makespan(lengths: &[f64], speeds: &[f64], beside: f64) -> (f64, f64) {
         let (task, begin, end) = running[server].take().unwrap();
         let ran = (end - begin) as u64;
         machine.came(task, Some(Times { ran, waited: 0, total: ran + beside as u64 }), now as u64);
-        machine.over(task, Fate::Done, 0);
+        machine.over(task, TaskFate::Done, 0);
         machine.deliver();
         over += 1;
     }
@@ -248,7 +248,7 @@ fn a_server_has_more_short_tasks_than_long_ones() {
             let task = machine.pulled(0);
             assert_eq!(machine.place(0), Some((task, 1)));
             machine.came(task, Some(Times { ran, waited: 0, total: ran + 3_000 }), 0);
-            machine.over(task, Fate::Done, 0);
+            machine.over(task, TaskFate::Done, 0);
         }
         machine.window(&machine.servers[0])
     });
@@ -263,7 +263,7 @@ fn a_task_larger_than_the_bound_runs_alone() {
     assert!(!machine.wants_input());
     let (task, _) = machine.place(0).unwrap();
     machine.came(task, None, 0);
-    machine.over(task, Fate::Done, 500);
+    machine.over(task, TaskFate::Done, 500);
     assert!(!machine.wants_input());
     machine.deliver();
     assert!(machine.wants_input());
