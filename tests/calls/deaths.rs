@@ -16,10 +16,10 @@ const ACTS: usize = 10;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Numbers from a seed (xorshift).
-struct Dice(u64);
+pub struct Dice(u64);
 
 impl Dice {
-    fn from_seed() -> Dice {
+    pub fn from_seed() -> Dice {
         let given = std::env::var("FOREBAY_SEED").ok().and_then(|s| s.parse().ok());
         let clock = || std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64 | 1;
         let seed = given.unwrap_or_else(clock);
@@ -27,7 +27,7 @@ impl Dice {
         Dice(seed)
     }
 
-    fn below(&mut self, n: u64) -> u64 {
+    pub fn below(&mut self, n: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -36,21 +36,25 @@ impl Dice {
 }
 
 /// The servers of the test. One that is neither killed nor stopped is always among them.
-struct Herd<'w> {
+pub struct Herd<'w> {
     world: &'w World,
     living: Vec<Serving>,
     stopped: Vec<Serving>,
     born: usize,
 }
 
-impl Herd<'_> {
-    fn grow(&mut self) {
+impl<'w> Herd<'w> {
+    pub fn new(world: &'w World) -> Herd<'w> {
+        Herd { world, living: Vec::new(), stopped: Vec::new(), born: 0 }
+    }
+
+    pub fn grow(&mut self) {
         self.born += 1;
         self.living.push(self.world.server(&format!("s{}", self.born), 2));
     }
 
     /// Hurts one of them, and makes up for it.
-    fn act(&mut self, dice: &mut Dice) {
+    pub fn act(&mut self, dice: &mut Dice) {
         let victim = self.living.swap_remove(dice.below(self.living.len() as u64) as usize);
         match dice.below(3) {
             // Over the network each would cost the seconds of its silence.
@@ -130,7 +134,7 @@ fn each_at_most_once(world: &World, chains: &[Chain]) {
 fn servers_hurt_at_random_moments_change_no_bit_and_none_runs_a_call_twice() {
     let world = World::new();
     let mut dice = Dice::from_seed();
-    let mut herd = Herd { world: &world, living: Vec::new(), stopped: Vec::new(), born: 0 };
+    let mut herd = Herd::new(&world);
     (0..3).for_each(|_| herd.grow());
     // One goes in a frame, the others in blocks of the segment.
     let mut chains = [Chain::new(1, 100), Chain::new(2, 3_000), Chain::new(3, 50_000)];

@@ -166,6 +166,11 @@ impl Serving {
         self.child.wait().unwrap().success()
     }
 
+    /// Whether it has.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
     pub fn signal(&self, signal: Signal) {
         process::signal(&self.process, signal).unwrap();
     }
@@ -318,6 +323,14 @@ fn services(name: &str) -> Result<Server> {
             sum.set(x.iter().sum::<f64>())
         })?
         .service("stir(in id:i64, in ms:i64, inout x:f64[n])", stir_slowly)?
+        .service("falter(in n:i64, in deadly:i64)", |call| {
+            let [n, deadly] = call.args()?;
+            if n.i64()? == deadly.i64()? {
+                std::process::abort();
+            }
+            std::thread::sleep(Duration::from_millis(2));
+            Ok(())
+        })?
         .service("burn(in tag:str, in ms:i64)", |call| {
             let [tag, ms] = call.args()?;
             note(tag.str()?)?;

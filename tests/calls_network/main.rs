@@ -4,6 +4,8 @@
 const OVER_NETWORK: bool = true;
 const SHARED_MEMORY: bool = false;
 
+#[path = "../calls/bags.rs"]
+mod bags;
 #[path = "../calls/basics.rs"]
 mod basics;
 #[path = "../calls/crowds.rs"]

@@ -13,7 +13,7 @@ use forebay_types::directory::Incarnation;
 use forebay_types::{Code, Error, Given, Result, Signature};
 
 use super::fates::TaskFate;
-use super::machine::{LIVES, Loss, Machine, Ns, Rules, Times, Verdict};
+use super::machine::{LIVES, Machine, Ns, Rules, Times, Verdict};
 use super::{BagOptions, PATIENCE, Task, TaskValue, closed};
 use crate::call::args::Arg;
 use crate::call::attach::There;
@@ -418,12 +418,11 @@ impl Driver {
 
     fn lose(&self, state: &mut State, connection: &Arc<Connection>) {
         let key = connection.info.incarnation.0;
-        let loss = if connection.is_cut() { Loss::Cut } else { Loss::Dead };
         let cause =
             connection.lost().cloned().unwrap_or_else(|| Error::internal("a server is lost and is not"));
         self.inner.failed_behind(&connection.info);
         state.looked = None;
-        let over = state.machine.lost(key, loss, self.now());
+        let over = state.machine.lost(key, self.now());
         let ours = state.jobs.iter_mut().filter(|(_, job)| {
             job.flight.as_ref().is_some_and(|flight| Arc::ptr_eq(&flight.connection, connection))
         });
@@ -621,7 +620,7 @@ impl Visit<'_> {
     pub fn wait(&self, deadline: Option<Instant>) -> Result<()> {
         let (seats, soon) = {
             let state = lock(&self.0.state);
-            let soon = if state.attaching || state.machine.retry().is_some() { SOON } else { LOOK };
+            let soon = if state.attaching || state.machine.waits_a_moment() { SOON } else { LOOK };
             (state.seats.clone(), soon)
         };
         let until = deadline.into_iter().chain(Instant::now().checked_add(soon)).min();

@@ -14,7 +14,7 @@
 //! And so many are pulled ahead as servers may take before the user's thread comes by again ([`Machine::wants_input`]).
 //!
 //! A task under which a server died is a *suspect*: it goes on alone on its next server, so that the next death tells
-//! whether it was this one.
+//! whether it was this one. It is cleared when the server turns out to live: only the connection was cut.
 
 use std::collections::VecDeque;
 
@@ -30,7 +30,7 @@ pub(super) type ServerKey = u64;
 
 /// Servers that a task may take along.
 pub(super) const LIVES: u8 = 3;
-/// Servers that are lost so soon one after the other were lost together: a host, and no task.
+/// Servers that are lost so soon one after the other were lost together: a host, and no task. A suspect waits as long.
 const TOGETHER: Ns = 100_000_000;
 /// What it takes to wake a process.
 const WAKING: f64 = 20_000.0;
@@ -70,15 +70,6 @@ pub(super) struct Times {
     pub total: Ns,
 }
 
-/// How a server was lost.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Loss {
-    /// It has died, or is taken to have.
-    Dead,
-    /// The connection was cut.
-    Cut,
-}
-
 /// Why a task is over that was at a server which was lost.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Verdict {
@@ -99,9 +90,10 @@ enum Place {
 struct Task {
     place: Place,
     bytes: u64,
-    /// Servers that died under it, and when the last one did.
+    /// Servers that died when it had begun there, and when the last one did.
     deaths: u8,
     last: Ns,
+    under: Option<ServerKey>,
 }
 
 #[derive(Debug)]
@@ -219,7 +211,7 @@ impl Machine {
         let index = self.counts.pulled;
         self.counts.pulled += 1;
         self.bytes += bytes;
-        self.tasks.insert(index, Task { place, bytes, deaths: 0, last: 0 });
+        self.tasks.insert(index, Task { place, bytes, deaths: 0, last: 0, under: None });
         index
     }
 
@@ -254,15 +246,36 @@ impl Machine {
     pub fn offered(&mut self, key: ServerKey, workers: u32) {
         match self.servers.iter_mut().find(|s| s.key == key) {
             Some(server) => server.is_closed = false,
-            None => self.servers.push(Server {
-                key,
-                workers: workers.max(1),
-                under_way: VecDeque::new(),
-                is_closed: false,
-                full: None,
-                since: 0,
-                speed: Speed::default(),
-            }),
+            None => self.begin_server(key, workers),
+        }
+    }
+
+    fn begin_server(&mut self, key: ServerKey, workers: u32) {
+        self.servers.push(Server {
+            key,
+            workers: workers.max(1),
+            under_way: VecDeque::new(),
+            is_closed: false,
+            full: None,
+            since: 0,
+            speed: Speed::default(),
+        });
+        self.clear_suspects_of(key);
+    }
+
+    /// A server was lost and lives: nothing has died of its tasks.
+    fn clear_suspects_of(&mut self, key: ServerKey) {
+        for (index, task) in &mut self.tasks {
+            if task.under != Some(key) {
+                continue;
+            }
+            task.under = None;
+            task.deaths -= 1;
+            if task.deaths == 0 && task.place == Place::Waiting {
+                self.suspects.retain(|suspect| suspect != index);
+                let at = self.waiting.partition_point(|other| other < index);
+                self.waiting.insert(at, *index);
+            }
         }
     }
 
@@ -311,13 +324,15 @@ impl Machine {
 
     /// A suspect goes to a server that has nothing else; while there is none, one is kept free of others.
     fn place_suspect(&mut self, now: Ns) -> Result<(u64, ServerKey), Option<usize>> {
-        let Some(index) = self.suspects.front().copied() else { return Err(None) };
+        let waits = |index: &u64| self.tasks.get(index).is_some_and(|task| now < task.last + TOGETHER);
+        let Some(at) = self.suspects.iter().position(|index| !waits(index)) else { return Err(None) };
+        let index = self.suspects[at];
         let open = self.servers.iter().enumerate().filter(|(_, s)| !s.is_closed && s.is_open(now));
         let Some((server, _)) = open.min_by_key(|(_, s)| s.under_way.len()) else { return Err(None) };
         if !self.servers[server].under_way.is_empty() {
             return Err(Some(server));
         }
-        self.suspects.pop_front();
+        self.suspects.remove(at);
         self.put(index, server, now);
         Ok((index, self.servers[server].key))
     }
@@ -376,9 +391,9 @@ impl Machine {
         }
     }
 
-    /// When something can be sent again that was refused.
-    pub fn retry(&self) -> Option<Ns> {
-        self.servers.iter().filter_map(|s| s.full).min()
+    /// Whether something can be sent in a moment that cannot now.
+    pub fn waits_a_moment(&self) -> bool {
+        !self.suspects.is_empty() || self.servers.iter().any(|s| s.full.is_some())
     }
 
     /// A task is at no server any more.
@@ -442,7 +457,7 @@ impl Machine {
     }
 
     /// A server is lost. Tells of tasks that are not to be tried again; the others wait.
-    pub fn lost(&mut self, key: ServerKey, loss: Loss, now: Ns) -> Vec<(u64, Verdict)> {
+    pub fn lost(&mut self, key: ServerKey, now: Ns) -> Vec<(u64, Verdict)> {
         let Some(at) = self.servers.iter().position(|s| s.key == key) else { return Vec::new() };
         let server = self.servers.remove(at);
         self.counts.under_way -= server.under_way.len() as u64;
@@ -455,8 +470,8 @@ impl Machine {
             let Some(task) = self.tasks.get_mut(&index) else { continue };
             // Those that had not begun have done nothing.
             let had_begun = place < server.workers as usize;
-            if loss == Loss::Dead && had_begun && (task.deaths == 0 || now - task.last > TOGETHER) {
-                (task.deaths, task.last) = (task.deaths + 1, now);
+            if had_begun {
+                (task.deaths, task.last, task.under) = (task.deaths + 1, now, Some(key));
             }
             match task.deaths >= LIVES {
                 true => over.push((index, Verdict::Kills)),

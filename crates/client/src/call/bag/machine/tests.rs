@@ -74,19 +74,21 @@ fn simulate(seed: u64, events: &mut Events) {
                     events.withdrawn += 1;
                 }
                 how => {
-                    let loss = if how == 1 { Loss::Cut } else { Loss::Dead };
-                    (events.cuts, events.deaths) = match loss {
-                        Loss::Cut => (events.cuts + 1, events.deaths),
-                        Loss::Dead => (events.cuts, events.deaths + 1),
-                    };
                     at.retain(|(_, k)| k != key);
-                    for (task, verdict) in machine.lost(*key, loss, now) {
+                    for (task, verdict) in machine.lost(*key, now) {
                         match verdict {
                             Verdict::Unknown => events.unknown += 1,
                             Verdict::Kills => events.killers += 1,
                         }
                         machine.over(task, TaskFate::Failed, 0);
                         end(task);
+                    }
+                    match how {
+                        1 => {
+                            events.cuts += 1;
+                            machine.offered(*key, 1 + dice.throw(3) as u32);
+                        }
+                        _ => events.deaths += 1,
                     }
                 }
             }
@@ -113,7 +115,7 @@ fn simulate(seed: u64, events: &mut Events) {
             if Some(task) == killer && !rules.effects {
                 at.retain(|(_, k)| *k != key);
                 events.deaths += 1;
-                for (task, verdict) in machine.lost(key, Loss::Dead, now) {
+                for (task, verdict) in machine.lost(key, now) {
                     assert_eq!(verdict, Verdict::Kills);
                     events.killers += 1;
                     machine.over(task, TaskFate::Failed, 0);
@@ -220,6 +222,31 @@ fn makespan(lengths: &[f64], speeds: &[f64], beside: f64) -> (f64, f64) {
     let speed: f64 = speeds.iter().sum();
     let longest = lengths.iter().copied().fold(0.0, f64::max) / speeds.iter().copied().fold(0.0, f64::max);
     (now, (lengths.iter().sum::<f64>() / speed).max(longest))
+}
+
+#[test]
+fn a_task_whose_server_is_there_again_is_no_suspect() {
+    let mut machine = Machine::new(Rules { ordered: true, window: None, bytes: u64::MAX, effects: false });
+    machine.offered(1, 1);
+    let task = machine.pulled(0);
+    let mut now = 0;
+    for _ in 0..20 {
+        assert_eq!(machine.place(now), Some((task, 1)));
+        assert!(machine.lost(1, now).is_empty());
+        assert_eq!(machine.suspects, [task]);
+        machine.offered(1, 1);
+        assert!(machine.suspects.is_empty());
+        now += 1_000_000;
+    }
+    for key in 2..4 {
+        assert_eq!(machine.place(now), Some((task, key - 1)));
+        assert!(machine.lost(key - 1, now).is_empty());
+        machine.offered(key, 1);
+        assert_eq!(machine.place(now), None, "those that were lost together are known in a moment");
+        now += TOGETHER;
+    }
+    assert_eq!(machine.place(now), Some((task, 3)));
+    assert_eq!(machine.lost(3, now), [(task, Verdict::Kills)]);
 }
 
 #[test]
