@@ -81,7 +81,16 @@ impl Bag {
     /// One more task; its index. What is wrong with its arguments is its outcome.
     fn add(&self, py: Python<'_>, args: &Bound<'_, PyTuple>) -> PyResult<u64> {
         let mut bag = self.bag(py)?;
-        let held = Arguments::of_task(args)?;
+        let held = match Arguments::of_task(args) {
+            Ok(held) => held,
+            // What cannot be an argument is the outcome of its task; what else an object raises is the caller's.
+            Err(e) if errors::is_bad(py, &e) => {
+                let why = forebay::Error::bad(e.value(py).to_string());
+                let bag = &mut *bag;
+                return released(py, move || bag.add_failed(why));
+            }
+            Err(e) => return Err(e),
+        };
         let bag = &mut *bag;
         released(py, move || held.add_to(bag))
     }

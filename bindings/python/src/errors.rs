@@ -75,6 +75,12 @@ pub fn bad(py: Python<'_>, text: impl Into<String>) -> PyErr {
     raise(py, &forebay::Error::bad(text))
 }
 
+/// Whether it is a `BadArgument`.
+pub fn is_bad(py: Python<'_>, error: &PyErr) -> bool {
+    let found = CLASSES.get(py).and_then(|all| all.iter().find(|c| c.0 == Code::BadArgument));
+    found.is_some_and(|(_, class)| error.is_instance(py, class.bind(py)))
+}
+
 /// The letters of a text; `BadArgument` when it has half a character, as JSON of other programs may bring it.
 pub fn letters<'a>(text: &'a Bound<'_, PyString>) -> PyResult<&'a str> {
     text.to_str().map_err(|e| {

@@ -94,6 +94,8 @@ struct Task {
     deaths: u8,
     last: Ns,
     under: Option<ServerKey>,
+    /// It met no other one at its server.
+    alone: bool,
 }
 
 #[derive(Debug)]
@@ -211,7 +213,7 @@ impl Machine {
         let index = self.counts.pulled;
         self.counts.pulled += 1;
         self.bytes += bytes;
-        self.tasks.insert(index, Task { place, bytes, deaths: 0, last: 0, under: None });
+        self.tasks.insert(index, Task { place, bytes, deaths: 0, last: 0, under: None, alone: false });
         index
     }
 
@@ -339,12 +341,13 @@ impl Machine {
 
     fn put(&mut self, index: u64, server: usize, now: Ns) {
         let server = &mut self.servers[server];
-        if server.under_way.is_empty() {
+        let alone = server.under_way.is_empty();
+        if alone {
             server.since = now;
         }
         server.under_way.push_back(index);
         if let Some(task) = self.tasks.get_mut(&index) {
-            task.place = Place::At(server.key);
+            (task.place, task.alone) = (Place::At(server.key), alone);
         }
         self.counts.under_way += 1;
         self.sent += 1;
@@ -422,7 +425,10 @@ impl Machine {
         if let Some(server) = self.servers.iter_mut().find(|s| s.key == key) {
             server.since = now;
             if let Some(Times { ran, waited, total }) = times {
-                self.pace.learn(&mut server.speed, ran, waited, total);
+                self.pace.learn(&mut server.speed, ran);
+                if self.tasks.get(&index).is_some_and(|task| task.alone) {
+                    server.speed.took_beside(total.saturating_sub(ran).saturating_sub(waited));
+                }
             }
         }
         self.servers.retain(|s| !s.is_closed || !s.under_way.is_empty());

@@ -36,24 +36,17 @@ pub(super) struct Pace {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Speed {
     slowness: Mean,
-    /// What a task takes beside its running: sending, finding, answering.
-    beside: Mean,
+    /// What a task takes beside its running, at least: sending, finding, answering.
+    beside: Option<f64>,
 }
 
 impl Pace {
-    /// A task ran so long there; from its sending to its reply it was `total`, of which it waited some.
-    pub fn learn(&mut self, speed: &mut Speed, ran: Ns, waited: Ns, total: Ns) {
+    /// A task ran so long there.
+    pub fn learn(&mut self, speed: &mut Speed, ran: Ns) {
         let log = (ran.max(1) as f64).ln();
         speed.slowness.add(if self.log.n > 0.0 { log - self.log.value } else { 0.0 });
         self.log.add(log - self.shift(speed));
         self.mean.add(ran as f64 / self.shift(speed).exp());
-        let beside = total.saturating_sub(ran).saturating_sub(waited) as f64;
-        // Replies wait for whoever takes them: the lower half is the way itself.
-        if speed.beside.n == 0.0 || beside <= 2.0 * speed.beside.value {
-            speed.beside.add(beside);
-        } else {
-            speed.beside.value *= 1.01;
-        }
     }
 
     fn shift(&self, speed: &Speed) -> f64 {
@@ -67,6 +60,15 @@ impl Pace {
 
     /// What a task takes there beside its running.
     pub fn beside(&self, speed: &Speed) -> f64 {
-        speed.beside.value
+        speed.beside.unwrap_or(0.0)
+    }
+}
+
+impl Speed {
+    /// What a task took beside its running that met no other one there. Behind others its reply may wait for whoever takes
+    /// it, the longer, the more there are.
+    pub fn took_beside(&mut self, beside: Ns) {
+        let least = self.beside.get_or_insert(beside as f64);
+        *least = least.min(beside as f64);
     }
 }
