@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from conftest import Place, until
 
-SERVICES = '''
+SERVICES = """
 import os, time
 import forebay as fb
 
@@ -56,7 +56,7 @@ def unknown(x, y):
 @fb.service("in x:i64[n]")
 def nothing(x):
     pass
-'''
+"""
 
 
 @pytest.fixture
@@ -90,7 +90,9 @@ def test_arrays_that_come_back_are_new_and_those_that_go_may_be_used_again(clien
             buffer[:] = number
             yield buffer
 
-    for number, (y, z, total) in enumerate(client.map("scale", itertools.repeat(2.0), inputs(), itertools.repeat(once))):
+    for number, (y, z, total) in enumerate(
+        client.map("scale", itertools.repeat(2.0), inputs(), itertools.repeat(once))
+    ):
         assert (y == 2 * number).all() and (z == 6).all() and total == 600 * number
         y[:] = z
     assert (once == 5).all()
@@ -131,7 +133,10 @@ def test_what_cannot_be_mapped_is_refused_with_its_remedy(client: fb.Client) -> 
         (lambda: list(client.map("square", [1], [2])), "takes 1 arguments and 2 iterables"),
         (lambda: list(client.map("unknown", [np.zeros(2)])), "in k:i64"),
         (lambda: list(client.map("scale", [1.0], [np.zeros(2)], [np.zeros(3)])), "pass arrays that agree"),
-        (lambda: list(client.map("scale", [1, 2], [[1.0]], [[1.0]] * 3, strict=True)), "iterable 2 ends after 1"),
+        (
+            lambda: list(client.map("scale", [1, 2], [[1.0]], [[1.0]] * 3, strict=True)),
+            "iterable 2 ends after 1",
+        ),
     ]:
         with pytest.raises(fb.BadArgument, match=words):
             refused()
@@ -168,7 +173,10 @@ def test_input_is_taken_as_it_is_of_use(client: fb.Client) -> None:
     assert 50 <= len(taken) < 10_000
     assert list(m) == []
     large = (np.full(1 << 17, float(n)) for n in range(40))
-    sizes = [len(taken := y) for y, _, _ in client.map("scale", [1.0] * 40, large, [np.zeros(1 << 17)] * 40, memory=1)]
+    sizes = [
+        len(taken := y)
+        for y, _, _ in client.map("scale", [1.0] * 40, large, [np.zeros(1 << 17)] * 40, memory=1)
+    ]
     assert sizes == [1 << 17] * 40
 
 
@@ -190,7 +198,10 @@ def test_the_progress_is_told(client: fb.Client, monkeypatch: pytest.MonkeyPatch
     assert shown.getvalue().startswith("square: 3 tasks, ")
     shown.isatty = lambda: True  # type: ignore[method-assign]
     list(client.map("square", [1, 2, 3], progress=True))
-    assert shown.getvalue().endswith("/s\n") and "[########################] square: 3/3 tasks" in shown.getvalue()
+    assert (
+        shown.getvalue().endswith("/s\n")
+        and "[########################] square: 3/3 tasks" in shown.getvalue()
+    )
 
 
 def test_a_task_is_given_up_by_another_thread_and_the_rest_by_closing(client: fb.Client) -> None:
