@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sized
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
 
@@ -242,7 +242,7 @@ class Map(Iterator[Any]):
 
 
 def _total(iterables: tuple[Iterable[Any], ...]) -> int | None:
-    lengths = [len(iterable) for iterable in iterables if hasattr(iterable, "__len__")]
+    lengths = [len(iterable) for iterable in iterables if isinstance(iterable, Sized)]
     return min(lengths) if len(lengths) == len(iterables) else None
 
 
