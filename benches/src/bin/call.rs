@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use forebay_arena::measure::{self, Machine};
 use forebay_arena::{Segment, SegmentSpec};
 use forebay_benches::{Apart, Other, Report, cpu_time, median_p99};
-use forebay_client::call::{Arg, Client, wait_all};
+use forebay_client::call::{Arg, BagOptions, Client, Next, wait_all};
 use forebay_host::parent;
 use forebay_link::Locator;
 use forebay_server::Server;
@@ -124,8 +124,39 @@ fn active(client: &Client, report: &mut Report, ping_pong: f64) -> Result<()> {
         wait_all(&mut calls.iter_mut().collect::<Vec<_>>(), None);
         rates.push(1e6 / start.elapsed().as_nanos() as f64);
     }
-    report.add("void calls under way", median_p99(rates).0, "M/s", "1000 sent, then waited for");
+    let by_hand = median_p99(rates).0;
+    report.add("void calls under way", by_hand, "M/s", "1000 sent, then waited for");
+    let mut rates = Vec::new();
+    for _ in 0..5 {
+        rates.push(void_tasks(client)?);
+    }
+    let rate = median_p99(rates).0;
+    let note = format!("100,000 in a bag; {:.2} of the time by hand", by_hand / rate);
+    report.add("void tasks of a bag", rate, "M/s", &note);
     Ok(())
+}
+
+/// Millions of void tasks in a second, of a bag.
+fn void_tasks(client: &Client) -> Result<f64> {
+    let mut bag = client.bag("void", BagOptions::default())?;
+    let start = Instant::now();
+    let (mut left, mut over) = (100_000, 0);
+    loop {
+        match bag.next(None)? {
+            Next::Input if left > 0 => {
+                bag.add(vec![])?;
+                left -= 1;
+            }
+            Next::Input => bag.end(),
+            Next::Task(task) => {
+                task.outcome?;
+                over += 1;
+            }
+            Next::Later => {}
+            Next::Over => break,
+        }
+    }
+    Ok(f64::from(over) * 1e3 / start.elapsed().as_nanos() as f64)
 }
 
 fn after_silence(client: &Client, report: &mut Report, machine: &Machine) -> Result<()> {

@@ -66,9 +66,9 @@ impl Basket {
         into.append(&mut came);
     }
 
-    fn put(&self, id: u64) {
+    fn put(&self, number: u64) {
         let mut came = lock(&self.came);
-        came.push(id);
+        came.push(number);
         self.any.store(true, Ordering::Release);
     }
 }
@@ -326,21 +326,21 @@ impl Connection {
 
     /// Sends a request whose large arguments lie in blocks or are `large`. On failure the chunks come
     /// back; without an error too many are under way just now. `wait` is called while it does not go. Its end is told to
-    /// `basket`, if there is one.
+    /// a basket, under that number, if one is given.
     pub fn send(
         &self,
         id: u64,
-        basket: Option<&Arc<Basket>>,
+        told: Option<(&Arc<Basket>, u64)>,
         body: &[u8],
         chunks: Vec<(usize, Chunk)>,
         large: Large,
         mut wait: impl FnMut() -> Result<()>,
     ) -> Result<Arc<Pending>, Unsent> {
         let pending = spare::pending();
-        if !chunks.is_empty() || basket.is_some() {
+        if !chunks.is_empty() || told.is_some() {
             let mut state = lock(&pending.state);
             state.chunks = chunks;
-            state.told = basket.map(|basket| (basket.clone(), id));
+            state.told = told.map(|(basket, number)| (basket.clone(), number));
         }
         let request = {
             let mut under_way = lock(&self.under_way);
@@ -484,8 +484,8 @@ impl Connection {
         let told = state.told.take();
         drop(state);
         pending.done.store(true, Ordering::Release);
-        if let Some((basket, id)) = told {
-            basket.put(id);
+        if let Some((basket, number)) = told {
+            basket.put(number);
         }
     }
 

@@ -229,7 +229,7 @@ impl<'a> Future<'a> {
                 args: &self.args,
                 kept: &self.kept,
                 given: &self.given,
-                basket: None,
+                told: None,
             };
             let until = self.allowed.zip(self.begun).map(|(allowed, begun)| begun + allowed);
             let connection = match &self.bound {

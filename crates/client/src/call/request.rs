@@ -31,8 +31,8 @@ pub(super) struct Request<'r, 'a> {
     /// Copies of them, or none.
     pub kept: &'r [Option<OwnCopy>],
     pub given: &'r [Given],
-    /// Who is told of its end, beside whoever waits for it.
-    pub basket: Option<&'r Arc<Basket>>,
+    /// Who is told of its end under which number, beside whoever waits for it.
+    pub told: Option<(&'r Arc<Basket>, u64)>,
 }
 
 /// A request that has gone, and when, if somebody wants to know.
@@ -127,7 +127,7 @@ impl<'r> Request<'r, '_> {
             is_full = true;
             Err(Error::new(Code::Full, "the server takes no more requests just now"))
         };
-        let done = connection.send(self.id, self.basket, &body, placed.chunks, large, full);
+        let done = connection.send(self.id, self.told, &body, placed.chunks, large, full);
         spare::keep_buffer(body);
         match done {
             Ok(pending) => Ok(Some((pending, sent))),
@@ -202,8 +202,7 @@ impl<'r> Request<'r, '_> {
         let _wait = standing::Wait::begin();
         let mut wait = Waiting { request: self, connection, until, since: None, looked: None };
         loop {
-            let (why, back) = match connection.send(self.id, self.basket, body, chunks, large, || wait.once())
-            {
+            let (why, back) = match connection.send(self.id, self.told, body, chunks, large, || wait.once()) {
                 Ok(pending) => return Ok(pending),
                 Err(refused) => refused,
             };

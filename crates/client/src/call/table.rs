@@ -32,7 +32,7 @@ const SHORT: Duration = Duration::from_millis(200);
 const LONG: Duration = Duration::from_secs(2);
 
 /// A clock that is off by a few milliseconds and costs a fifth of the exact one.
-fn coarse() -> Duration {
+pub(super) fn coarse() -> Duration {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::MonotonicCoarse);
     Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }

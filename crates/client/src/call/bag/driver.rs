@@ -19,7 +19,7 @@ use crate::call::args::Arg;
 use crate::call::attach::There;
 use crate::call::connection::{Basket, Connection, Pending, Returned};
 use crate::call::request::Request;
-use crate::call::table::Offer;
+use crate::call::table::{Offer, coarse};
 use crate::call::transfer::OwnCopy;
 use crate::call::watcher::Watched;
 use crate::call::{Inner, Sent, lock, reply, spare};
@@ -67,8 +67,9 @@ struct Job {
     flight: Option<Flight>,
 }
 
-/// Where it was sent.
+/// Where it was sent, under which number.
 struct Flight {
+    id: u64,
     connection: Arc<Connection>,
     pending: Arc<Pending>,
     sent: Option<Instant>,
@@ -97,9 +98,8 @@ pub(super) enum Held {
 pub(super) struct State {
     pub machine: Machine,
     jobs: QuickMap<u64, Job>,
-    /// The number of the call that a task is, and the other way round.
-    calls: QuickMap<u64, u64>,
-    ids: QuickMap<u64, u64>,
+    /// The service, once there was input.
+    offer: Option<Arc<Offer>>,
     ends: QuickMap<u64, End>,
     /// The servers as the machine knows them.
     seats: Vec<Arc<Connection>>,
@@ -107,7 +107,7 @@ pub(super) struct State {
     attaching: bool,
     /// How often each has been attached to in vain.
     knocks: QuickMap<Incarnation, Knocks>,
-    looked: Option<Instant>,
+    looked: Option<Duration>,
     starved: Option<Instant>,
     came: Vec<u64>,
     /// Copies of the last task's arguments: the next one's may be the same.
@@ -118,10 +118,9 @@ pub(super) struct State {
 pub(super) struct Driver {
     inner: Arc<Inner>,
     name: String,
-    offer: Mutex<Option<Arc<Offer>>>,
     pub state: Mutex<State>,
     basket: Arc<Basket>,
-    began: Instant,
+    began: Duration,
     /// The user's thread is here.
     is_visited: AtomicBool,
     /// When it left, in nanoseconds since it began.
@@ -152,12 +151,10 @@ impl Driver {
         Driver {
             inner,
             name: name.to_owned(),
-            offer: Mutex::default(),
             state: Mutex::new(State {
                 machine: Machine::new(rules),
                 jobs: QuickMap::default(),
-                calls: QuickMap::default(),
-                ids: QuickMap::default(),
+                offer: None,
                 ends: QuickMap::default(),
                 seats: Vec::new(),
                 attaching: false,
@@ -169,7 +166,7 @@ impl Driver {
                 is_closed: false,
             }),
             basket: Arc::default(),
-            began: Instant::now(),
+            began: coarse(),
             is_visited: AtomicBool::new(false),
             left: AtomicU64::new(0),
             is_watched: AtomicBool::new(false),
@@ -179,7 +176,7 @@ impl Driver {
 
     fn now(&self) -> Ns {
         // Never 0: what was never is long ago.
-        self.began.elapsed().as_nanos() as Ns + 1_000_000_000
+        coarse().saturating_sub(self.began).as_nanos() as Ns + 1_000_000_000
     }
 
     pub fn check(&self) -> Result<()> {
@@ -188,14 +185,14 @@ impl Driver {
 
     /// The service, found at the first input.
     pub fn offer(&self) -> Result<Arc<Offer>> {
-        if let Some(offer) = &*lock(&self.offer) {
+        if let Some(offer) = &lock(&self.state).offer {
             return Ok(offer.clone());
         }
         let found = self.inner.find(&self.name, None)?;
         found.signature.check_result_sizes()?;
-        let effects = found.signature.effects();
-        lock(&self.state).machine.set_effects(effects);
-        *lock(&self.offer) = Some(found.clone());
+        let mut state = lock(&self.state);
+        state.machine.set_effects(found.signature.effects());
+        state.offer = Some(found.clone());
         Ok(found)
     }
 
@@ -295,10 +292,14 @@ impl Driver {
         }
         let mut came = std::mem::take(&mut state.came);
         self.basket.take(&mut came);
-        for id in came.drain(..) {
-            let Some(index) = state.calls.remove(&id) else { continue };
-            state.ids.remove(&index);
+        for index in came.drain(..) {
+            // What a server still says that was lost is no answer to what was sent after that.
+            let is_done = |job: &Job| job.flight.as_ref().is_some_and(|flight| flight.pending.is_done());
             let Some(mut job) = state.jobs.remove(&index) else { continue };
+            if !is_done(&job) {
+                state.jobs.insert(index, job);
+                continue;
+            }
             let Some(flight) = job.flight.take() else { continue };
             let Some(returned) = flight.pending.take() else { continue };
             spare::keep_pending(flight.pending);
@@ -330,19 +331,19 @@ impl Driver {
     }
 
     fn look_at_servers(&self, state: &mut State) {
-        let is_due = state.looked.is_none_or(|looked| looked.elapsed() >= LOOK);
+        let is_due = state.looked.is_none_or(|looked| coarse().saturating_sub(looked) >= LOOK);
         if state.seats.iter().any(|c| c.lost().is_some()) {
             self.take_losses(state);
         } else if !is_due && !state.attaching {
             return;
         }
-        let Some(known) = lock(&self.offer).clone() else { return };
+        let Some(known) = state.offer.clone() else { return };
         let offer = match is_due {
             true => self.inner.table.glance(&self.name),
             false => Some(known.clone()),
         };
         if is_due {
-            state.looked = Some(Instant::now());
+            state.looked = Some(coarse());
         }
         // One of another signature is another service.
         let offer = offer.filter(|offer| offer.signature == known.signature);
@@ -380,7 +381,7 @@ impl Driver {
             }
         }
         if let Some(offer) = offer {
-            *lock(&self.offer) = Some(offer);
+            state.offer = Some(offer);
         }
         self.starve(state);
     }
@@ -426,16 +427,7 @@ impl Driver {
         let ours = state.jobs.iter_mut().filter(|(_, job)| {
             job.flight.as_ref().is_some_and(|flight| Arc::ptr_eq(&flight.connection, connection))
         });
-        let mut indices = Vec::new();
-        for (index, job) in ours {
-            job.flight = None;
-            indices.push(*index);
-        }
-        for index in indices {
-            if let Some(id) = state.ids.remove(&index) {
-                state.calls.remove(&id);
-            }
-        }
+        ours.for_each(|(_, job)| job.flight = None);
         for (index, verdict) in over {
             let text = match verdict {
                 Verdict::Unknown => format!(
@@ -453,8 +445,11 @@ impl Driver {
     }
 
     fn send(&self, state: &mut State) {
+        if !state.machine.is_waiting() {
+            return;
+        }
         let now = self.now();
-        let Some(offer) = lock(&self.offer).clone() else { return };
+        let Some(offer) = state.offer.clone() else { return };
         loop {
             let timed = state.machine.is_timed();
             let Some((index, key)) = state.machine.place(now) else { return };
@@ -474,13 +469,11 @@ impl Driver {
                 args: &job.args,
                 kept: &job.kept,
                 given: &job.given,
-                basket: Some(&self.basket),
+                told: Some((&self.basket, index)),
             };
             match request.try_send(&connection) {
                 Ok(Some((pending, sent))) => {
-                    job.flight = Some(Flight { connection, pending, sent });
-                    state.calls.insert(id, index);
-                    state.ids.insert(index, id);
+                    job.flight = Some(Flight { id, connection, pending, sent });
                 }
                 Ok(None) => state.machine.refused(index, now),
                 Err(Sent::Lost(_)) => {
@@ -505,7 +498,7 @@ impl Driver {
     pub fn outcome(&self, Ended { index, end }: Ended) -> Task {
         let outcome = match end {
             End::Error(e) => Err(e),
-            End::Reply(connection, returned, given) => match lock(&self.offer).clone() {
+            End::Reply(connection, returned, given) => match lock(&self.state).offer.clone() {
                 Some(offer) => results(&offer.signature, &connection, returned, &given),
                 None => Err(Error::internal("a task has a reply and no service")),
             },
@@ -525,11 +518,8 @@ impl Driver {
     }
 
     fn abandon(&self, state: &mut State, index: u64) {
-        let id = state.ids.remove(&index);
-        let job = state.jobs.remove(&index);
-        if let (Some(id), Some(flight)) = (id, job.and_then(|job| job.flight)) {
-            state.calls.remove(&id);
-            flight.connection.abandon(id, &flight.pending);
+        if let Some(flight) = state.jobs.remove(&index).and_then(|job| job.flight) {
+            flight.connection.abandon(flight.id, &flight.pending);
         }
     }
 
@@ -638,7 +628,7 @@ impl Watched for Attended {
             return false;
         }
         let Ok(state) = driver.state.try_lock() else { return false };
-        let is_due = state.looked.is_none_or(|looked| looked.elapsed() >= LOOK);
+        let is_due = state.looked.is_none_or(|looked| coarse().saturating_sub(looked) >= LOOK);
         state.is_closed || is_due || driver.has_news(&state.seats)
     }
 

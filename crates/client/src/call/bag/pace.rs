@@ -36,6 +36,8 @@ pub(super) struct Pace {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Speed {
     slowness: Mean,
+    /// How many times longer than elsewhere, as its logarithm says.
+    factor: Option<f64>,
     /// What a task takes beside its running, at least: sending, finding, answering.
     beside: Option<f64>,
 }
@@ -46,7 +48,9 @@ impl Pace {
         let log = (ran.max(1) as f64).ln();
         speed.slowness.add(if self.log.n > 0.0 { log - self.log.value } else { 0.0 });
         self.log.add(log - self.shift(speed));
-        self.mean.add(ran as f64 / self.shift(speed).exp());
+        let factor = self.shift(speed).exp();
+        self.mean.add(ran as f64 / factor);
+        speed.factor = Some(factor);
     }
 
     fn shift(&self, speed: &Speed) -> f64 {
@@ -55,7 +59,7 @@ impl Pace {
 
     /// How long a task is expected to run there, in nanoseconds; none before any has.
     pub fn expected(&self, speed: &Speed) -> Option<f64> {
-        (self.mean.n > 0.0).then(|| (self.mean.value * self.shift(speed).exp()).max(1.0))
+        (self.mean.n > 0.0).then(|| (self.mean.value * speed.factor.unwrap_or(1.0)).max(1.0))
     }
 
     /// What a task takes there beside its running.
