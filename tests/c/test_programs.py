@@ -128,6 +128,24 @@ def test_a_server_serves_another_program_until_it_is_told_to_end(kit: Kit, home:
     assert (server.returncode, out) == (0, "served\n"), err
 
 
+@pytest.mark.parametrize("how", ["plainly", "under the address sanitizer", "under valgrind"])
+def test_a_program_works_on_a_bag_of_tasks(kit: Kit, home: Home, how: str) -> None:
+    flags = SANITIZERS if "sanitizer" in how else []
+    program = kit.compile(PROGRAMS / "bag.c", *flags)
+    # Valgrind does not map as much as servers may share with a client.
+    is_under = "valgrind" in how
+    assert home.run(program, *["small"] * is_under, under=VALGRIND if is_under else ()) == "done\n"
+
+
+def test_a_bag_of_tasks_has_all_results_although_a_server_is_killed(kit: Kit, home: Home) -> None:
+    program = kit.compile(PROGRAMS / "bag.c")
+    servers = [home.start_ready(program, "serve") for _ in range(2)]
+    assert home.run(program, "killing", str(servers[0].pid)) == "done\n"
+    servers[0].communicate(timeout=20)
+    servers[1].terminate()
+    assert ended(servers[1])[0] == ""
+
+
 @pytest.mark.parametrize("owner", OWNERS)
 def test_a_program_is_steered(kit: Kit, home: Home, agent: Agent, run_path: Path, owner: str) -> None:
     check_steered(

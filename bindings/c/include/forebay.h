@@ -170,10 +170,16 @@ enum { FB_SCALAR = 0, FB_ARRAY = 1, FB_TEXT = 2, FB_RAW = 3, FB_REFERENCE = 4 };
    lost server ends it; when it has been sent, since they were copied. */
 enum { FB_TRANSFER_NOWAIT = 0, FB_TRANSFER_WAIT = 1, FB_TRANSFER_COPY = 2 };
 
+/* What has become of a task: it is not over, it has results, it has an error, it was given up. */
+enum { FB_TASK_OPEN = 0, FB_TASK_DONE = 1, FB_TASK_FAILED = 2, FB_TASK_CANCELLED = 3 };
+
 /* Directions of arguments. */
 enum { FB_IN = 1, FB_OUT = 2, FB_INOUT = 3 };
 
 /* --- handles ------------------------------------------------------------------------------- */
+
+/* Many calls of one service. */
+typedef struct fb_bag fb_bag;
 
 /* A client of the services that a broker knows. */
 typedef struct fb_client fb_client;
@@ -1127,6 +1133,113 @@ fb_status fb_call_timing(fb_future *future, fb_timing *timing);
 
 /* Frees a call; one that is not complete is cancelled. NULL is nothing. */
 fb_status fb_future_free(fb_future *future);
+
+/* --- many calls of one service ------------------------------------------------------------- */
+
+/* How a bag of tasks is worked on. Zero is the default of every member. */
+typedef struct {
+    /* sizeof(fb_bag_opts). */
+    size_t size;
+    /* Tasks at all servers together; 0: as many as keep the servers busy, which is learned. */
+    int64_t window;
+    /* Most bytes of arguments and results that are kept, at least 1 MiB; 0: 256 MiB, or an eighth of the memory if
+       that is less. */
+    uint64_t bytes;
+    /* 1: results come as tasks end; 0: in the order of the input. */
+    int unordered;
+} fb_bag_opts;
+
+/* Gives the next task: sets as many of `args`, which are all zero, as the signature has parameters, as for fb_call,
+   and returns their number; 0: there is no more, less: the bag is closed. `index` is that of the task. */
+typedef int (*fb_bag_input_fn)(int64_t index, fb_arg *args, void *user);
+
+/* Takes a task that is over: its results are in their places, or `outcome` says why not, and fb_last_error the text.
+   Returns 0 to go on; anything else closes the bag. */
+typedef int (*fb_bag_output_fn)(int64_t index, fb_status outcome, void *user);
+
+/* How many tasks of a bag are where. */
+typedef struct {
+    /* sizeof(fb_bag_totals), set before the call. */
+    size_t size;
+    /* Tasks so far. */
+    int64_t pulled;
+    /* Those at servers. */
+    int64_t under_way;
+    /* Those that have results. */
+    int64_t done;
+    /* Those that have an error. */
+    int64_t failed;
+    /* Those that were given up. */
+    int64_t cancelled;
+} fb_bag_totals;
+
+/* Begins a bag of tasks: many calls of one service, on what servers there are, those that come later too. `opts` may be
+   NULL.
+
+   A task goes to a server as soon as that has room for it, and to another one if that is lost, with the arguments that
+   were copied, unless the service has effects. FB_NO_SERVER when nobody offers it, which is
+   waited for as fb_patience says. One thread at a time gives tasks and takes results: another one gets FB_CONFLICT
+   meanwhile, and may ask fb_bag_state and fb_bag_counts, and use fb_bag_cancel and fb_bag_free. Free it with
+   fb_bag_free; it may outlive fb_disconnect. */
+fb_status fb_bag_open(fb_client *client,
+                      const char *service,
+                      const fb_bag_opts *opts,
+                      fb_bag **bag);
+
+/* Adds a task; `index`, which may be NULL, gets its number, counted from 0.
+
+   `args` are those of fb_call: as many as the signature has parameters, results included. What goes is copied, and the
+   caller's again when this returns; what comes is written where `args` point by the fb_bag_next that hands the task
+   out. What is wrong with them is FB_BAD_ARGUMENT, and no task is added. When the bag is full of what is under way it is
+   waited for, at most `timeout` seconds: FB_TIMEOUT. FB_FULL, at once, when it is full of results that nobody took, and
+   when 65,536 tasks were not: take some with fb_bag_next. FB_CONFLICT after fb_bag_end. */
+fb_status fb_bag_add(fb_bag *bag,
+                     const fb_arg *args,
+                     int nargs,
+                     double timeout,
+                     int64_t *index);
+
+/* There are no more tasks; saying it again is nothing. */
+fb_status fb_bag_end(fb_bag *bag);
+
+/* Hands a task out that is over, at most `timeout` seconds later: `index` gets its number, and `outcome` its status,
+   whose text is then that of fb_last_error. With FB_OK its results are in their places.
+
+   In the order of the input, unless the bag is unordered. When all tasks were handed out after fb_bag_end `index` gets
+   -1. FB_TIMEOUT when none is over in time; at once when none is under way and fb_bag_end was not said, which is
+   FB_CONFLICT where it would be waited for ever. */
+fb_status fb_bag_next(fb_bag *bag,
+                      double timeout,
+                      int64_t *index,
+                      fb_status *outcome);
+
+/* Works on all tasks in one call: `input` is asked for a task when one more is of use, and `output` is given each that
+   is over. Both are called in this thread; `user` is theirs.
+
+   What is wrong with arguments is the outcome of their task. FB_OK when the input ended and all tasks were given to
+   `output`; FB_CANCELLED when one of the two closed the bag. */
+fb_status fb_bag_run(fb_bag *bag,
+                     fb_bag_input_fn input,
+                     fb_bag_output_fn output,
+                     void *user);
+
+/* Where a task is: FB_TASK_OPEN, FB_TASK_DONE, FB_TASK_FAILED or FB_TASK_CANCELLED, in any thread. FB_NOT_FOUND when
+   none of that number was added. */
+fb_status fb_bag_state(fb_bag *bag,
+                       int64_t index,
+                       int *state);
+
+/* How many tasks are where, in any thread. */
+fb_status fb_bag_counts(fb_bag *bag, fb_bag_totals *totals);
+
+/* Gives a task up, in any thread: unless it is over it is handed out with FB_CANCELLED, and is not begun any more.
+   FB_NOT_FOUND when none of that number was added. */
+fb_status fb_bag_cancel(fb_bag *bag,
+                        int64_t index);
+
+/* Frees a bag: tasks that are not over are given up, none begins any more, and what comes is the caller's again. A
+   thread that waits for results is told FB_CLOSED. NULL is nothing. */
+fb_status fb_bag_free(fb_bag *bag);
 
 /* --- references ---------------------------------------------------------------------------- */
 

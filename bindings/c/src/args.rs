@@ -219,6 +219,29 @@ pub fn prepare(args: &[fb_arg], signature: &Signature) -> Result<Prepared> {
     Ok(prepared)
 }
 
+/// Where the results of a call go whose arguments have gone before. `args` are those that come, and `params` their
+/// parameters, as if nothing went.
+pub fn places(args: &[fb_arg], params: &[Param], signature: &Signature) -> Result<Prepared> {
+    let mut prepared = Prepared::default();
+    let mixed = mixed(args, params)?;
+    for at in &mixed {
+        prepared.back.copies.push(Copied::of(&args[*at], &params[*at])?);
+    }
+    let mut coming = args.iter().zip(params).enumerate();
+    for param in signature.params() {
+        let passed = prepared.args.len();
+        if param.way.comes() {
+            let missing = || Error::internal("the place of a result is missing");
+            let (at, (arg, param)) = coming.next().ok_or_else(missing)?;
+            prepared.take(arg, param, mixed.iter().position(|mixed| *mixed == at))?;
+        }
+        if param.is_passed() && prepared.args.len() == passed {
+            prepared.args.push(Arg::Bytes(&[]));
+        }
+    }
+    Ok(prepared)
+}
+
 /// Which arrays go as copies of their own: those whose elements lie between the elements of another one, and one of both
 /// is written. The service may write one argument while it reads another: what shares memory is refused.
 fn mixed(args: &[fb_arg], params: &[Param]) -> Result<Vec<usize>> {

@@ -22,6 +22,7 @@ pub enum Kind {
     Future = 7,
     Server = 8,
     Ref = 9,
+    Bag = 10,
 }
 
 /// A type of C whose pointers are handles.
@@ -61,6 +62,7 @@ opaque! {
     fb_future = Future: crate::futures::FutureObject;
     fb_server = Server: crate::server::ServerObject;
     fb_ref = Ref: std::sync::Arc<forebay::Reference>;
+    fb_bag = Bag: crate::bag::BagObject;
 }
 
 /// An open run.
@@ -95,6 +97,11 @@ pub struct fb_client {
 
 /// A call under way.
 pub struct fb_future {
+    _never: (),
+}
+
+/// Many calls of one service.
+pub struct fb_bag {
     _never: (),
 }
 

@@ -14,6 +14,7 @@
 mod args;
 mod arrays;
 mod attrs;
+mod bag;
 mod calls;
 mod data;
 mod fault;

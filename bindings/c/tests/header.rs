@@ -21,6 +21,7 @@ const SECTIONS: &[(&str, &str)] = &[
     ("parameters", "parameters"),
     ("calls", "calls"),
     ("futures", "calls under way"),
+    ("bag", "many calls of one service"),
     ("references", "references"),
     ("server", "servers"),
     ("requests", "calls as a service function sees them"),
@@ -49,8 +50,9 @@ fn config() -> cbindgen::Config {
     let given = ["fb_status", "fb_dtype", "fb_order", "fb_level", "fb_scalar"];
     config.export.exclude = given.map(str::to_owned).to_vec();
     // Handles stand in a section of their own, before they are used.
-    let handles =
-        ["run", "snapshot", "table", "rows", "diagram", "client", "future", "ref", "server", "request"];
+    let handles = [
+        "run", "snapshot", "table", "rows", "diagram", "client", "future", "bag", "ref", "server", "request",
+    ];
     // What no function of its own source takes.
     let structures = ["array", "arg"];
     config.export.include = handles.iter().chain(&structures).map(|name| format!("fb_{name}")).collect();

@@ -74,7 +74,11 @@ impl Bag {
     fn begin(&self, py: Python<'_>) -> PyResult<(String, usize)> {
         let bag = self.bag(py)?;
         let bag = &*bag;
-        let signature = released(py, move || bag.signature())?;
+        let signature = released(py, move || {
+            let signature = bag.signature()?;
+            signature.check_result_sizes()?;
+            Ok(signature)
+        })?;
         Ok((signature.to_string(), signature.sent().count()))
     }
 

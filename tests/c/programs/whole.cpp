@@ -199,6 +199,47 @@ static void ended(const char *place)
     run.close_unfinished();
 }
 
+static void many_tasks(const fb::client &client)
+{
+    constexpr std::size_t tasks = 3000;
+    const std::vector<double> numbers = counted(tasks);
+    std::size_t seen = 0;
+    for (const auto &half : client.map<double>("halve", numbers)) {
+        CHECK(half.index == static_cast<std::int64_t>(seen) && half.value == numbers[seen] / 2);
+        ++seen;
+    }
+    CHECK(seen == tasks);
+    // Left early; a range that is nobody's; none at all; a task that fails.
+    for (const auto &half : client.map<double>("halve", counted(tasks))) {
+        if (half.index == 10) break;
+    }
+    for (const auto &half : client.map<double>("halve", std::vector<double>())) CHECK(half.index < 0);
+    CHECK(fails(FB_REMOTE_ERROR, "task 2: ", [&] {
+        for (const auto &half : client.map<double>("halve", std::vector<double>{ 0, 1, -1, 2 })) CHECK(half.index < 2);
+    }));
+
+    auto opts = fb::defaults<fb_bag_opts>();
+    opts.unordered = 1;
+    fb::bag bag = client.open_bag("halve", &opts);
+    std::vector<double> halves(4);
+    for (std::size_t i = 0; i < 3; ++i) {
+        CHECK(bag.add(numbers[i], fb::out(halves[i])) == static_cast<std::int64_t>(i));
+    }
+    CHECK(bag.add_within(20, -1.0, fb::out(halves[3])) == 3);
+    bag.end();
+    int over = 0;
+    while (const auto found = bag.next(20)) {
+        CHECK((found->outcome == FB_OK) == (found->index < 3) && found->text.empty() == (found->index < 3));
+        ++over;
+    }
+    bag.cancel(3);
+    CHECK(over == 4 && halves[2] == 1 && bag.state(3) == FB_TASK_FAILED && bag.counts().done == 3);
+    CHECK(fails(FB_CONFLICT, "has ended", [&] { bag.add(1.0, fb::out(halves[0])); }));
+    CHECK(fails(FB_NO_SERVER, "nobody", [&] { client.open_bag("nobody"); }));
+    const fb::bag other = std::move(bag);
+    CHECK(fails(FB_CLOSED, "the bag was moved", [&] { bag.end(); }) && bag.get() == nullptr);
+}
+
 static void calls()
 {
     fb::server server;
@@ -227,6 +268,11 @@ static void calls()
     server.add("slow()", [](fb::request &request) {
         while (!request.cancelled()) std::this_thread::yield();
     });
+    server.add("halve(in x:f64, out y:f64)", [](fb::request &request) {
+        const double x = request.scalar<double>(0);
+        if (x < 0) throw fb::error(FB_BAD_ARGUMENT, "it is below zero");
+        request.set(1, x / 2);
+    });
     server.add("gone()", [](fb::request &) {});
     auto opts = fb::defaults<fb_ref_opts>();
     server.start();
@@ -235,8 +281,9 @@ static void calls()
     fb::client client;
     client.patience(0);
     // The broker hears of the removal a little later.
-    while (client.services().size() > 6) std::this_thread::yield();
-    CHECK(client.services().size() == 6);
+    while (client.services().size() > 7) std::this_thread::yield();
+    CHECK(client.services().size() == 7);
+    many_tasks(client);
     const std::vector<double> square = counted(9);
     double sum = 0;
     client.call("trace", fb::view<const double>(square.data(), { 3, 3 }), fb::out(sum));

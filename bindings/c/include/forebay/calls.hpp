@@ -4,6 +4,7 @@
 #define FOREBAY_CALLS_HPP
 
 #include "arguments.hpp"
+#include "bags.hpp"
 
 namespace fb {
 
@@ -135,6 +136,21 @@ public:
         fb_future *handle = nullptr;
         check(fb_call_async_as(handle_.open(), service, all.data(), all.size(), transfer, &handle));
         return future(handle);
+    }
+
+    // Many calls of one service, on what servers there are.
+    bag open_bag(const char *service, const fb_bag_opts *opts = nullptr) const
+    {
+        fb_bag *handle = nullptr;
+        check(fb_bag_open(handle_.open(), service, opts, &handle));
+        return bag(handle);
+    }
+    // A service with one argument and one number as its result, for each of a range, on what servers there are:
+    // for (const auto &square : client.map<double>("square", numbers)) sum += square.value;
+    template <class R, class Range>
+    mapped<R, Range> map(const char *service, Range &&arguments) const
+    {
+        return mapped<R, Range>(open_bag(service), std::forward<Range>(arguments));
     }
 
     // An array on a server, with this content. It lies there as it does here. The options say on which server.

@@ -43,7 +43,7 @@ use forebay_types::directory::{Incarnation, SETTLING_MS, ServerInfo};
 use forebay_types::{Code, Error, Result, Signature};
 
 pub use args::{Arg, Value};
-pub use bag::{Bag, BagOptions, BagView, Counts, Next, Task, TaskFate, TaskState, TaskValue};
+pub use bag::{Bag, BagOptions, BagView, Counts, Next, Space, Task, TaskFate, TaskState, TaskValue};
 pub use future::{Canceller, Future, Timing, cancel_all, probe_any, wait_all, wait_any};
 pub use reference::{On, Reference};
 pub use transfer::Transfer;

@@ -14,8 +14,8 @@ use forebay_types::{Code, Error, Given, Result, Signature};
 
 use super::fates::TaskFate;
 use super::machine::{LIVES, Machine, Ns, Rules, Times, Verdict};
-use super::{BagOptions, PATIENCE, Task, TaskValue, closed};
-use crate::call::args::Arg;
+use super::{Asks, BagOptions, PATIENCE, Space, Task, TaskValue, closed};
+use crate::call::args::{Arg, Value};
 use crate::call::attach::There;
 use crate::call::connection::{Basket, Connection, Pending, Returned};
 use crate::call::request::Request;
@@ -189,7 +189,6 @@ impl Driver {
             return Ok(offer.clone());
         }
         let found = self.inner.find(&self.name, None)?;
-        found.signature.check_result_sizes()?;
         let mut state = lock(&self.state);
         state.machine.set_effects(found.signature.effects());
         state.offer = Some(found.clone());
@@ -211,27 +210,43 @@ impl Driver {
         Ok(visit)
     }
 
-    /// Takes a task: its arguments are copied, and it goes at once if there is room.
-    pub fn add(self: &Arc<Self>, offer: &Offer, args: Vec<Arg>) -> Result<u64> {
+    /// Takes a task: its arguments are copied, and it goes at once if there is room. `all`: they are those that are passed,
+    /// not only those that go. The inner error is what is wrong with them.
+    pub fn add(self: &Arc<Self>, offer: &Offer, args: Vec<Arg>, all: bool) -> Result<Result<u64>> {
         if !self.is_watched.swap(true, Ordering::SeqCst) {
             let client = crate::call::Client { inner: self.inner.clone(), transfer: Default::default() };
             client.watch(Box::new(Attended(self.clone())))?;
         }
-        let mut state = self.open()?;
-        match self.job(&mut state, &offer.signature, args) {
+        let mut state = self.taking()?;
+        match self.job(&mut state, &offer.signature, args, all) {
             Ok((job, bytes)) => {
                 let index = state.machine.pulled(bytes);
                 state.jobs.insert(index, job);
                 self.drive(&mut state);
-                Ok(index)
+                Ok(Ok(index))
             }
             Err(e) if e.code() == Code::Full => Err(e),
-            Err(e) => Ok(state.wrong(e)),
+            Err(e) => Ok(Err(e)),
         }
     }
 
-    pub fn add_failed(&self, why: Error) -> u64 {
-        lock(&self.state).wrong(why)
+    pub fn add_failed(&self, why: Error) -> Result<u64> {
+        Ok(self.taking()?.wrong(why))
+    }
+
+    /// To take a task.
+    fn taking(&self) -> Result<MutexGuard<'_, State>> {
+        let state = self.open()?;
+        match state.machine.has_ended() {
+            true => Err(Error::new(
+                Code::Conflict,
+                format!(
+                    "{}: the input of this bag of tasks has ended; begin another one for more",
+                    self.name
+                ),
+            )),
+            false => Ok(state),
+        }
     }
 
     fn open(&self) -> Result<MutexGuard<'_, State>> {
@@ -243,32 +258,46 @@ impl Driver {
     }
 
     /// A task of those arguments, and how many bytes it keeps.
-    fn job(&self, state: &mut State, signature: &Signature, args: Vec<Arg>) -> Result<(Job, u64)> {
+    fn job(
+        &self,
+        state: &mut State,
+        signature: &Signature,
+        mut args: Vec<Arg>,
+        all: bool,
+    ) -> Result<(Job, u64)> {
         if args.iter().any(|arg| matches!(arg, Arg::Ref(..))) {
             return Err(Error::bad(format!(
                 "{}: an array that a server holds cannot be an argument of many calls yet; call with it one by one",
                 self.name
             )));
         }
-        let mut sent: Vec<Arg> = args;
-        let demanded = signature.sent().zip(&mut sent).filter_map(|(p, arg)| Some((p.order?, arg)));
-        for (order, arg) in demanded {
+        let params = signature.passed().filter(|param| all || param.way.goes());
+        for (order, arg) in params.zip(&mut args).filter_map(|(p, arg)| Some((p.order?, arg))) {
             arg.travel_in(order)?;
         }
-        sent.iter().try_for_each(|arg| arg.check().map_err(|e| e.within(&self.name)))?;
-        let given: Vec<Given> = sent.iter().map(|arg| as_result(arg.given())).collect();
-        let given = signature.complete(&given)?;
-        let mut sent = sent.into_iter().enumerate();
+        args.iter().try_for_each(|arg| arg.check().map_err(|e| e.within(&self.name)))?;
+        let mut given: Vec<Given> = args.iter().map(|arg| as_result(arg.given())).collect();
+        match all {
+            true => signature.check(&mut given)?,
+            false => given = signature.complete(&given)?,
+        }
+        let mut args = args.into_iter().enumerate();
         let mut job = Job { args: Vec::new(), kept: Vec::new(), given, flight: None };
         let mut bytes = 0;
         for (param, given) in signature.passed().zip(&job.given) {
             let (arg, kept) = match param.way.goes() {
                 true => {
-                    let (at, arg) = sent.next().ok_or_else(|| Error::internal("an argument is missing"))?;
+                    let (at, arg) = args.next().ok_or_else(|| Error::internal("an argument is missing"))?;
                     bytes += arg.len() as u64;
                     (without_bytes(&arg), state.copied(&self.inner, at, &arg)?)
                 }
-                false => (nothing(given), None),
+                false => {
+                    // It has said what it is.
+                    if all {
+                        args.next();
+                    }
+                    (nothing(given), None)
+                }
             };
             job.args.push(arg);
             job.kept.push(kept);
@@ -506,6 +535,35 @@ impl Driver {
         Task { index, outcome }
     }
 
+    /// Its arrays where they are to be, and its values.
+    pub fn outcome_into<'a>(
+        &self,
+        Ended { index, end }: Ended,
+        places: impl FnOnce(u64) -> Result<Vec<Arg<'a>>>,
+    ) -> Task<Value> {
+        let places = places(index);
+        let offer = lock(&self.state).offer.clone();
+        let outcome = match (end, offer) {
+            (End::Error(e), _) => Err(e),
+            (End::Reply(..), None) => Err(Error::internal("a task has a reply and no service")),
+            (End::Reply(connection, returned, _), Some(offer)) => {
+                let passed = offer.signature.passed().count();
+                let fit = |args: Vec<Arg<'a>>| match args.len() == passed {
+                    true => Ok(args),
+                    false => Err(Error::internal("the places of results are not as many as what was passed")),
+                };
+                match places.and_then(fit) {
+                    Ok(mut args) => reply::take(&offer.signature, &connection, returned, &mut args, |_| {}),
+                    Err(e) => {
+                        connection.free(returned.chunks);
+                        Err(e)
+                    }
+                }
+            }
+        };
+        Task { index, outcome }
+    }
+
     pub fn cancel(&self, index: u64) -> bool {
         let mut state = lock(&self.state);
         let (was_open, _) = state.machine.cancel(index);
@@ -587,12 +645,17 @@ impl State {
 }
 
 impl Visit<'_> {
-    /// What there is to do; `asks`: input is asked for also while a task waits to be handed out.
-    pub fn step(&self, asks: bool) -> Result<Held> {
+    /// What there is to do.
+    pub fn step(&self, asks: Asks) -> Result<Held> {
         let mut state = self.0.open()?;
         self.0.drive(&mut state);
         let is_ready = state.machine.has_ready();
-        if state.machine.wants_input() && (!is_ready || asks) {
+        let wants_input = match asks {
+            Asks::Early => state.machine.wants_input(),
+            Asks::Soon => !is_ready && state.machine.wants_input(),
+            Asks::Last => state.machine.is_idle(),
+        };
+        if wants_input {
             return Ok(Held::Input);
         }
         if let Some(index) = state.machine.deliver() {
@@ -604,6 +667,13 @@ impl Visit<'_> {
             true => Held::Over,
             false => Held::Nothing,
         })
+    }
+
+    /// What one more task finds now.
+    pub fn space(&self) -> Result<Space> {
+        let mut state = self.0.open()?;
+        self.0.drive(&mut state);
+        Ok(state.machine.space())
     }
 
     /// Waits until there is something to do, at most until then.

@@ -20,6 +20,7 @@ use std::collections::VecDeque;
 
 use forebay_link::QuickMap;
 
+use super::Space;
 use super::fates::{Fates, TaskFate};
 use super::pace::{Pace, Speed};
 
@@ -142,6 +143,8 @@ pub(super) struct Machine {
     ready: VecDeque<u64>,
     ended: bool,
     bytes: u64,
+    /// Of these, those of tasks that are over.
+    kept: u64,
     result_bytes: f64,
     pace: Pace,
     /// Time between two visits of the user's thread, when the last one began, and tasks that end in a nanosecond.
@@ -166,6 +169,7 @@ impl Machine {
             ready: VecDeque::new(),
             ended: false,
             bytes: 0,
+            kept: 0,
             result_bytes: 0.0,
             pace: Pace::default(),
             gap: 0.0,
@@ -222,6 +226,11 @@ impl Machine {
         self.ended = true;
     }
 
+    /// Whether that was said.
+    pub fn has_ended(&self) -> bool {
+        self.ended
+    }
+
     /// Whether one more task is of use now.
     pub fn wants_input(&self) -> bool {
         if self.ended {
@@ -238,6 +247,26 @@ impl Machine {
             && oldest < (4 * all).max(SPAN)
             && (self.waiting.len() as f64)
                 < (1.5 * self.gap * self.rate).ceil().clamp(BEFORE * self.workers(), AHEAD)
+    }
+
+    /// What one more task finds, whether it is of use or not.
+    pub fn space(&self) -> Space {
+        let has_place = (self.tasks.len() as f64) < AHEAD;
+        if self.tasks.is_empty() || has_place && self.bytes < self.rules.bytes {
+            return Space::Free;
+        }
+        let Counts { pulled, done, failed, cancelled, .. } = self.counts;
+        let open = pulled - done - failed - cancelled;
+        let then = self.kept as f64 + open as f64 * self.result_bytes;
+        match has_place && open > 0 && then < self.rules.bytes as f64 {
+            true => Space::Later,
+            false => Space::Taken,
+        }
+    }
+
+    /// Whether there is nothing to wait for without input.
+    pub fn is_idle(&self) -> bool {
+        !self.ended && self.tasks.is_empty()
     }
 
     fn workers(&self) -> f64 {
@@ -447,6 +476,7 @@ impl Machine {
         }
         task.place = Place::Over;
         self.bytes = self.bytes - task.bytes + results;
+        self.kept += results;
         task.bytes = results;
         self.fates.set(index, fate);
         *match fate {
@@ -528,6 +558,7 @@ impl Machine {
         self.next += 1;
         let task = self.tasks.remove(&index)?;
         self.bytes -= task.bytes;
+        self.kept -= task.bytes;
         Some(index)
     }
 

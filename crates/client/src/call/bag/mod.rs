@@ -35,8 +35,9 @@ use std::time::{Duration, Instant};
 use forebay_types::{ArrayMeta, Code, Error, Result, Signature};
 
 use super::args::{Arg, Value};
+use super::table::Offer;
 use super::{Client, lock};
-use driver::{Driver, Held};
+use driver::{Driver, Ended, Held};
 
 pub use fates::TaskFate;
 pub use machine::Counts;
@@ -74,24 +75,46 @@ pub enum TaskValue {
 
 /// A task that is over.
 #[derive(Debug)]
-pub struct Task {
+pub struct Task<V = TaskValue> {
     /// Which one, counted from 0 in the order of the input.
     pub index: u64,
     /// Its results in the order of the signature, or its error.
-    pub outcome: Result<Vec<TaskValue>>,
+    pub outcome: Result<Vec<V>>,
 }
 
 /// What a bag does next.
 #[derive(Debug)]
-pub enum Next {
+pub enum Next<V = TaskValue> {
     /// It takes input: [`Bag::add`] or [`Bag::end`], then ask again.
     Input,
     /// A task is over.
-    Task(Task),
+    Task(Task<V>),
     /// Nothing yet.
     Later,
     /// All input was taken and all tasks were handed out.
     Over,
+}
+
+/// What one more task finds that nobody asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Space {
+    /// Its place.
+    Free,
+    /// One when some of those under way are over.
+    Later,
+    /// Results that nobody has taken.
+    Taken,
+}
+
+/// When input is asked for.
+#[derive(Clone, Copy, PartialEq)]
+enum Asks {
+    /// As soon as it is of use, also while a task waits to be handed out.
+    Early,
+    /// As soon as it is of use and no task waits.
+    Soon,
+    /// When there is nothing else to wait for.
+    Last,
 }
 
 /// Where a task is.
@@ -108,6 +131,8 @@ pub struct Bag {
     view: BagView,
     /// Inputs since the last result.
     between: u32,
+    /// What is sent is known to tell the sizes of all results.
+    sized: bool,
 }
 
 /// A look at a bag, for any thread.
@@ -124,55 +149,120 @@ impl Client {
             return Err(Error::bad("a window of 0 tasks lets none go; give at least 1, or leave it out"));
         }
         let driver = Arc::new(Driver::new(self.inner.clone(), name, options));
-        Ok(Bag { view: BagView { driver }, between: 0 })
+        Ok(Bag { view: BagView { driver }, between: 0, sized: false })
     }
 }
 
 impl Bag {
-    /// The signature of the service, which is waited for as long as the client has patience. Refused is one of whose
-    /// results nobody knows the size before they come.
+    /// The signature of the service, which is waited for as long as the client has patience.
     pub fn signature(&self) -> Result<Signature> {
+        self.view.check()?;
         self.view.driver.offer().map(|offer| offer.signature.clone())
     }
 
     /// One more task, its arguments copied: one for each parameter that goes. What is wrong with them is the outcome of
-    /// this task; an error means that none is taken any more. Returns its index.
+    /// this task; an error means that none is taken any more, as of a service of whose results nobody knows the size
+    /// before they come. Returns its index.
     pub fn add(&mut self, args: Vec<Arg>) -> Result<u64> {
-        self.between += 1;
-        let offer = self.view.driver.offer()?;
-        self.view.driver.add(&offer, args)
+        let offer = self.pull()?;
+        if !self.sized {
+            offer.signature.check_result_sizes()?;
+            self.sized = true;
+        }
+        match self.view.driver.add(&offer, args, false)? {
+            Ok(index) => Ok(index),
+            Err(wrong) => self.view.driver.add_failed(wrong),
+        }
+    }
+
+    /// One more task, for [`Bag::next_into`] and [`Bag::take_into`]: one argument for each parameter that is passed, those
+    /// of arrays that only come saying what they are. What is wrong with them is an error, and nothing is added.
+    pub fn add_passed(&mut self, args: Vec<Arg>) -> Result<u64> {
+        let offer = self.pull()?;
+        self.view.driver.add(&offer, args, true)?
     }
 
     /// One more task that has failed already; returns its index.
     pub fn add_failed(&mut self, why: Error) -> Result<u64> {
+        self.pull()?;
+        self.view.driver.add_failed(why)
+    }
+
+    fn pull(&mut self) -> Result<Arc<Offer>> {
+        self.view.check()?;
         self.between += 1;
-        self.view.driver.offer()?;
-        Ok(self.view.driver.add_failed(why))
+        self.view.driver.offer()
+    }
+
+    /// What a task that was not asked for finds: until that is not [`Space::Later`] it is waited so long.
+    pub fn space(&mut self, timeout: Option<Duration>) -> Result<Space> {
+        self.view.check()?;
+        let found = lock(&self.view.driver.state).machine.space();
+        if found != Space::Later {
+            return Ok(found);
+        }
+        let deadline = timeout.and_then(|t| Instant::now().checked_add(t));
+        let visit = self.view.driver.visit()?;
+        loop {
+            let found = visit.space()?;
+            if found != Space::Later || deadline.is_some_and(|d| Instant::now() >= d) {
+                return Ok(found);
+            }
+            visit.wait(deadline)?;
+        }
     }
 
     /// There is no more input.
     pub fn end(&mut self) {
-        lock(&self.view.driver.state).machine.end();
+        if self.view.check().is_ok() {
+            lock(&self.view.driver.state).machine.end();
+        }
     }
 
     /// What is to be done next, waited for so long.
     pub fn next(&mut self, timeout: Option<Duration>) -> Result<Next> {
-        self.view.driver.check()?;
+        let held = self.find(timeout, false)?;
+        Ok(told(held, |task| self.view.driver.outcome(task)))
+    }
+
+    /// What is to be done next, waited for so long; `places` tells of a task where its arrays go, one argument for each
+    /// parameter that is passed, any for one that only goes. What is no array is handed out.
+    pub fn next_into<'a>(
+        &mut self,
+        timeout: Option<Duration>,
+        places: impl FnOnce(u64) -> Result<Vec<Arg<'a>>>,
+    ) -> Result<Next<Value>> {
+        let held = self.find(timeout, false)?;
+        Ok(told(held, |task| self.view.driver.outcome_into(task, places)))
+    }
+
+    /// The next task that is over, as [`Bag::next_into`], for who gives input when he likes: it is not asked for, and
+    /// [`Next::Input`] means that without any there is nothing to wait for.
+    pub fn take_into<'a>(
+        &mut self,
+        timeout: Option<Duration>,
+        places: impl FnOnce(u64) -> Result<Vec<Arg<'a>>>,
+    ) -> Result<Next<Value>> {
+        let held = self.find(timeout, true)?;
+        Ok(told(held, |task| self.view.driver.outcome_into(task, places)))
+    }
+
+    fn find(&mut self, timeout: Option<Duration>, takes: bool) -> Result<Held> {
+        self.view.check()?;
         let deadline = timeout.and_then(|t| Instant::now().checked_add(t));
+        let asks = match takes {
+            true => Asks::Last,
+            false if self.between < BETWEEN => Asks::Early,
+            false => Asks::Soon,
+        };
         let visit = self.view.driver.visit()?;
         loop {
-            let step = visit.step(self.between < BETWEEN)?;
-            match step {
-                Held::Input => return Ok(Next::Input),
-                Held::Task(task) => {
-                    self.between = 0;
-                    return Ok(Next::Task(self.view.driver.outcome(task)));
-                }
-                Held::Over => return Ok(Next::Over),
-                Held::Nothing => {}
+            let held = visit.step(asks)?;
+            if matches!(held, Held::Task(_)) {
+                self.between = 0;
             }
-            if deadline.is_some_and(|d| Instant::now() >= d) {
-                return Ok(Next::Later);
+            if !matches!(held, Held::Nothing) || deadline.is_some_and(|d| Instant::now() >= d) {
+                return Ok(held);
             }
             visit.wait(deadline)?;
         }
@@ -184,14 +274,30 @@ impl Bag {
     }
 }
 
+/// What was found, with the outcome of a task.
+fn told<V>(held: Held, outcome: impl FnOnce(Ended) -> Task<V>) -> Next<V> {
+    match held {
+        Held::Input => Next::Input,
+        Held::Task(task) => Next::Task(outcome(task)),
+        Held::Over => Next::Over,
+        Held::Nothing => Next::Later,
+    }
+}
+
 impl BagView {
+    /// Whether this process may use it: in a child of `fork` the tasks are the parent's, and there are none to see.
+    pub fn check(&self) -> Result<()> {
+        self.driver.check()
+    }
+
     /// Gives a task up: true if it was not over. It is handed out as `Cancelled`; what has not begun will not be run.
     pub fn cancel(&self, index: u64) -> bool {
-        self.driver.cancel(index)
+        self.check().is_ok() && self.driver.cancel(index)
     }
 
     /// Where a task is; none of that number was pulled if there is none.
     pub fn state(&self, index: u64) -> Option<TaskState> {
+        self.check().ok()?;
         let state = lock(&self.driver.state);
         let is_known = index < state.machine.counts().pulled;
         is_known.then(|| state.machine.fate(index).map_or(TaskState::Open, TaskState::Over))
@@ -199,6 +305,9 @@ impl BagView {
 
     /// How many tasks are where.
     pub fn counts(&self) -> Counts {
+        if self.check().is_err() {
+            return Counts::default();
+        }
         lock(&self.driver.state).machine.counts()
     }
 

@@ -295,3 +295,32 @@ fn a_task_larger_than_the_bound_runs_alone() {
     machine.deliver();
     assert!(machine.wants_input());
 }
+
+#[test]
+fn a_task_that_nobody_asked_for_finds_its_place_until_results_that_nobody_took_have_it() {
+    let mut machine = Machine::new(Rules { ordered: true, window: None, bytes: 100, effects: false });
+    machine.offered(1, 2);
+    let first = machine.pulled(60);
+    assert_eq!(machine.space(), Space::Free);
+    machine.pulled(60);
+    // Both are under way, and may leave nothing behind.
+    assert_eq!(machine.space(), Space::Later);
+    while machine.place(0).is_some() {}
+    machine.came(first, None, 0);
+    machine.over(first, TaskFate::Done, 160);
+    assert_eq!(machine.space(), Space::Taken);
+    machine.deliver();
+    assert_eq!(machine.space(), Space::Free);
+    machine.came(first + 1, None, 0);
+    machine.over(first + 1, TaskFate::Failed, 0);
+    machine.deliver();
+    assert!(machine.is_idle());
+    let mut machine = Machine::new(Rules { bytes: u64::MAX, ..machine.rules });
+    for _ in 0..AHEAD as u64 {
+        assert_eq!(machine.space(), Space::Free);
+        machine.pulled(0);
+    }
+    assert_eq!(machine.space(), Space::Taken);
+    machine.end();
+    assert!(!machine.is_idle() && machine.has_ended());
+}
