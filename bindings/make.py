@@ -54,7 +54,7 @@ RENAMED = {"FB_IN": "IS_IN", "FB_OUT": "IS_OUT", "FB_INOUT": "IS_INOUT"}
 # The dtypes that Fortran has a type for; elements of others are given as the integers that their bits are.
 OWN = ("i8", "i16", "i32", "i64", "f32", "f64", "c64", "c128", "bool", "str")
 # Structures that a user of the module sees, with the names they have in C.
-SHOWN = ("fb_stats", "fb_step_info", "fb_timing", "fb_server_load")
+SHOWN = ("fb_stats", "fb_step_info", "fb_timing", "fb_server_load", "fb_bag_totals")
 
 
 def structure(name: str) -> str:
@@ -162,7 +162,7 @@ end module forebay_structures
 
 def dummy(one: Parameter) -> tuple[str, str]:
     """A parameter of C: its declaration as a dummy argument, and its name."""
-    if one.kind in ("fb_callback", "fb_service_fn"):
+    if one.kind == "fb_callback" or one.kind.endswith("_fn"):
         return "type(c_funptr), value", one.name
     if one.stars == "":
         return f"{SCALARS[one.kind]}, value", one.name
@@ -337,7 +337,7 @@ def whole(p: Parameter, one: Function) -> Dummy:
     made.before = [f"whole({p.name}, {own})"]
     if p.name == "set":
         made.first = [f"{own} = {'FB_ALL_SETS' if 'FB_ALL_SETS' in one.said else 0}"]
-    if p.name == "row":
+    if p.name in ("row", "index"):
         made.given += " - 1"
     return made
 

@@ -158,6 +158,21 @@ def test_valgrind_finds_nothing_in_calls_and_their_server(fortran: Fortran, home
     assert home.run(fortran.compile(*CALLS, plain=True), under=VALGRIND) == "done\n"
 
 
+def test_a_program_works_on_a_bag_of_tasks(fortran: Fortran, home: Home) -> None:
+    assert home.run(fortran.compile(PROGRAMS / "bag.f90")) == "done\n"
+
+
+def test_a_bag_of_tasks_has_all_results_although_a_server_is_killed(
+    kit: Kit, fortran: Fortran, home: Home
+) -> None:
+    server = kit.compile(C_PROGRAMS / "bag.c")
+    servers = [home.start_ready(server, "serve") for _ in range(2)]
+    assert home.run(fortran.compile(PROGRAMS / "bag.f90"), "killing", str(servers[0].pid)) == "done\n"
+    servers[0].communicate(timeout=20)
+    servers[1].terminate()
+    assert places.ended(servers[1])[0] == ""
+
+
 def ended(server: subprocess.Popen[str]) -> None:
     """Tells a server to end; it does, well."""
     server.terminate()

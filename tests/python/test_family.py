@@ -27,6 +27,7 @@ CLASSES = {
     "fb_client": (["Client"], ""),
     "fb_future": (["Future"], ""),
     "fb_ref": (["Reference"], "ref_"),
+    "fb_bag": (["Map"], "bag_"),
     "fb_server": (["Server"], "server_"),
 }
 

@@ -290,7 +290,9 @@ def test_memory_is_taken_for_snapshots_that_come_and_not_at_open(
             with run.snapshot(step) as s:
                 s.put("x", array)
             s.wait()
-        assert 60 <= at_rest() - before - at_open <= (32 * 4 + 8) * buffers
+        # The thread that takes pages ahead of need may be late.
+        until(lambda: taken() - before - at_open >= 60, what="memory for the next snapshot")
+        assert at_rest() - before - at_open <= (32 * 4 + 8) * buffers
     with fb.open(run_dir, buffer="192MiB") as run:
         assert at_rest() - before == at_open
         run.saves(lambda step: None)

@@ -18,8 +18,11 @@ struct mended {
     void *own;
 };
 
-/* A call's arguments as the library takes them. Of an asynchronous call it lives as long as its future. */
+/* A call's arguments as the library takes them. Of an asynchronous call it lives as long as its future. That of a bag
+   has none itself, but those of its tasks behind it. */
 struct mending {
+    struct mending *next;
+    int64_t index; /* of a task of a bag */
     int count;
     int written; /* whether results are in their places */
     fb_arg *args;
@@ -28,11 +31,15 @@ struct mending {
 
 void fbf_drop(struct mending *m)
 {
-    for (int i = 0; m && i < m->count; i++)
-        free(m->mended[i].own);
-    free(m ? m->args : NULL);
-    free(m ? m->mended : NULL);
-    free(m);
+    while (m) {
+        struct mending *next = m->next;
+        for (int i = 0; i < m->count; i++)
+            free(m->mended[i].own);
+        free(m->args);
+        free(m->mended);
+        free(m);
+        m = next;
+    }
 }
 
 /* A text that comes back has blanks where C has its zero. */
@@ -179,6 +186,52 @@ fb_status fbf_call_async(fb_client *client, const char *service, const argument 
     if (status != FB_OK) {
         fbf_drop(*mending);
         *mending = NULL;
+    }
+    return status;
+}
+
+/* What is kept for the tasks of a bag; NULL when there is no memory. */
+struct mending *fbf_bag_tasks(void)
+{
+    return calloc(1, sizeof(struct mending));
+}
+
+/* Adds a task. What comes back by memory of our own is kept until the task is handed out, in the order of the input. */
+fb_status fbf_bag_add(fb_bag *bag, const argument *args, int count, double timeout, int64_t *index, struct mending *tasks)
+{
+    struct mending *m = NULL;
+    int back = 0;
+    fb_status status = mend_all(args, count, &m);
+    if (status == FB_OK)
+        status = fb_bag_add(bag, m->args, count, timeout, index);
+    for (int i = 0; i < count && status == FB_OK; i++)
+        back |= m->mended[i].own && m->mended[i].back;
+    if (!back || !tasks) {
+        fbf_drop(m);
+        return status;
+    }
+    m->index = *index;
+    while (tasks->next)
+        tasks = tasks->next;
+    tasks->next = m;
+    return status;
+}
+
+/* Hands a task out, with what is kept for it in its place. */
+fb_status fbf_bag_next(fb_bag *bag, double timeout, int64_t *index, fb_status *outcome, struct mending *tasks)
+{
+    fb_status status = fb_bag_next(bag, timeout, index, outcome);
+    while (status == FB_OK && *index >= 0 && tasks && tasks->next) {
+        struct mending *m = tasks->next;
+        if (m->index == *index) {
+            tasks->next = m->next;
+            m->next = NULL;
+            if (*outcome == FB_OK)
+                fbf_finish(m);
+            fbf_drop(m);
+            break;
+        }
+        tasks = m;
     }
     return status;
 }

@@ -45,7 +45,7 @@ module forebay_base
   end type counted
 
   integer, parameter, public :: A_RUN = 1, A_SNAPSHOT = 2, A_TABLE = 3, OF_ROWS = 4, A_DIAGRAM = 5, A_CLIENT = 6, &
-      A_FUTURE = 7, A_REFERENCE = 8, A_SERVER = 9
+      A_FUTURE = 7, A_REFERENCE = 8, A_SERVER = 9, A_BAG = 10
 
   !> An open run.
   type, public :: fb_run
@@ -103,6 +103,14 @@ module forebay_base
     generic :: assignment(=) => share_future
   end type fb_future
 
+  !> Many calls of one service.
+  type, public :: fb_bag
+    type(counted) :: at
+  contains
+    procedure, private :: share_bag
+    generic :: assignment(=) => share_bag
+  end type fb_bag
+
   !> An array that a server holds for a client.
   type, public :: fb_ref
     type(counted) :: at
@@ -123,7 +131,7 @@ module forebay_base
   !> fb_restart and fb_snapshot_last may find nothing.
   interface fb_is_there
     module procedure run_is_there, snapshot_is_there, table_is_there, rows_is_there, diagram_is_there, &
-        client_is_there, future_is_there, ref_is_there, server_is_there
+        client_is_there, future_is_there, bag_is_there, ref_is_there, server_is_there
   end interface fb_is_there
 
   interface
@@ -228,6 +236,12 @@ contains
     there = c_associated(future%at%handle)
   end function future_is_there
 
+  pure function bag_is_there(bag) result(there)
+    type(fb_bag), intent(in) :: bag
+    logical :: there
+    there = c_associated(bag%at%handle)
+  end function bag_is_there
+
   pure function ref_is_there(reference) result(there)
     type(fb_ref), intent(in) :: reference
     logical :: there
@@ -296,6 +310,12 @@ contains
     type(fb_future), intent(in) :: from
     call share(to%at, from%at)
   end subroutine share_future
+
+  impure elemental subroutine share_bag(to, from)
+    class(fb_bag), intent(inout) :: to
+    type(fb_bag), intent(in) :: from
+    call share(to%at, from%at)
+  end subroutine share_bag
 
   impure elemental subroutine share_ref(to, from)
     class(fb_ref), intent(inout) :: to
@@ -436,6 +456,7 @@ contains
     case (A_FUTURE); status = lib_future_free(handle)
     case (A_REFERENCE); status = lib_ref_kill(handle)
     case (A_SERVER); status = lib_server_free(handle)
+    case (A_BAG); status = lib_bag_free(handle)
     end select
   end function freed
 

@@ -646,6 +646,53 @@ module forebay_library
       import
       type(c_ptr), value :: future
     end function lib_future_free
+    integer(c_int) function lib_bag_open(client, service, opts, bag) bind(c, name='fb_bag_open')
+      import
+      type(c_ptr), value :: client, service, opts
+      type(c_ptr), intent(inout) :: bag
+    end function lib_bag_open
+    integer(c_int) function lib_bag_add(bag, args, nargs, timeout, index) bind(c, name='fb_bag_add')
+      import
+      type(c_ptr), value :: bag, args
+      integer(c_int), value :: nargs
+      real(c_double), value :: timeout
+      integer(c_int64_t), intent(inout), optional :: index
+    end function lib_bag_add
+    integer(c_int) function lib_bag_end(bag) bind(c, name='fb_bag_end')
+      import
+      type(c_ptr), value :: bag
+    end function lib_bag_end
+    integer(c_int) function lib_bag_next(bag, timeout, index, outcome) bind(c, name='fb_bag_next')
+      import
+      type(c_ptr), value :: bag
+      real(c_double), value :: timeout
+      integer(c_int64_t), intent(inout), optional :: index
+      integer(c_int), intent(inout), optional :: outcome
+    end function lib_bag_next
+    integer(c_int) function lib_bag_run(bag, input, output, user) bind(c, name='fb_bag_run')
+      import
+      type(c_ptr), value :: bag, user
+      type(c_funptr), value :: input, output
+    end function lib_bag_run
+    integer(c_int) function lib_bag_state(bag, index, state) bind(c, name='fb_bag_state')
+      import
+      type(c_ptr), value :: bag
+      integer(c_int64_t), value :: index
+      integer(c_int), intent(inout), optional :: state
+    end function lib_bag_state
+    integer(c_int) function lib_bag_counts(bag, totals) bind(c, name='fb_bag_counts')
+      import
+      type(c_ptr), value :: bag, totals
+    end function lib_bag_counts
+    integer(c_int) function lib_bag_cancel(bag, index) bind(c, name='fb_bag_cancel')
+      import
+      type(c_ptr), value :: bag
+      integer(c_int64_t), value :: index
+    end function lib_bag_cancel
+    integer(c_int) function lib_bag_free(bag) bind(c, name='fb_bag_free')
+      import
+      type(c_ptr), value :: bag
+    end function lib_bag_free
     integer(c_int) function lib_ref_create(client, array, opts, reference) &
         bind(c, name='fb_ref_create')
       import

@@ -22,6 +22,7 @@ module forebay_made
   public :: fb_ended_by, fb_finish, fb_monitor, fb_monitor_url, fb_diagram_free
   public :: fb_patience, fb_disconnect, fb_services, fb_signature
   public :: fb_probe, fb_cancel, fb_future_free
+  public :: fb_bag_end, fb_bag_state, fb_bag_counts, fb_bag_cancel, fb_bag_free
   public :: fb_ref_info, fb_ref_kill
   public :: fb_service_remove, fb_server_start, fb_server_stop, fb_serve, fb_load, fb_server_trouble, fb_server_free
   public :: fb_request_order, fb_request_cancelled, fb_request_signature, fb_request_count
@@ -563,6 +564,64 @@ contains
     character(len=*), intent(inout), optional :: errmsg
     call give_back(future%at, stat, errmsg)
   end subroutine fb_future_free
+
+  ! --- many calls of one service -------------------------------------------------------------------
+
+  !> There are no more tasks; saying it again is nothing.
+  subroutine fb_bag_end(bag, stat, errmsg)
+    type(fb_bag), intent(in) :: bag
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    call settle(lib_bag_end(id(bag%at)), stat, errmsg)
+  end subroutine fb_bag_end
+
+  !> Where a task is: FB_TASK_OPEN, FB_TASK_DONE, FB_TASK_FAILED or FB_TASK_CANCELLED, in any thread. FB_NOT_FOUND
+  !> when none of that number was added.
+  subroutine fb_bag_state(bag, index, state, stat, errmsg)
+    type(fb_bag), intent(in) :: bag
+    class(*), intent(in) :: index
+    integer, intent(inout) :: state
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    integer(c_int64_t) :: c_index
+    integer(c_int) :: status
+    status = whole(index, c_index)
+    if (status == FB_OK) status = lib_bag_state(id(bag%at), c_index - 1, state)
+    call settle(status, stat, errmsg)
+  end subroutine fb_bag_state
+
+  !> How many tasks are where, in any thread.
+  subroutine fb_bag_counts(bag, totals, stat, errmsg)
+    type(fb_bag), intent(in) :: bag
+    type(fb_bag_totals), intent(inout), target :: totals
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    totals%size = c_sizeof(totals)
+    call settle(lib_bag_counts(id(bag%at), c_loc(totals)), stat, errmsg)
+  end subroutine fb_bag_counts
+
+  !> Gives a task up, in any thread: unless it is over it is handed out with FB_CANCELLED, and is not begun any
+  !> more. FB_NOT_FOUND when none of that number was added.
+  subroutine fb_bag_cancel(bag, index, stat, errmsg)
+    type(fb_bag), intent(in) :: bag
+    class(*), intent(in) :: index
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    integer(c_int64_t) :: c_index
+    integer(c_int) :: status
+    status = whole(index, c_index)
+    if (status == FB_OK) status = lib_bag_cancel(id(bag%at), c_index - 1)
+    call settle(status, stat, errmsg)
+  end subroutine fb_bag_cancel
+
+  !> Frees a bag: tasks that are not over are given up, none begins any more, and what comes is the caller's again.
+  !> A thread that waits for results is told FB_CLOSED.
+  subroutine fb_bag_free(bag, stat, errmsg)
+    type(fb_bag), intent(inout) :: bag
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    call give_back(bag%at, stat, errmsg)
+  end subroutine fb_bag_free
 
   ! --- references ----------------------------------------------------------------------------------
 

@@ -120,6 +120,27 @@ module forebay_shim
       type(c_ptr), intent(inout) :: future, mending
       integer(c_int) :: status
     end function fbf_call_async
+    function fbf_bag_tasks() bind(c) result(tasks)
+      import
+      type(c_ptr) :: tasks
+    end function fbf_bag_tasks
+    function fbf_bag_add(bag, args, count, timeout, index, tasks) bind(c) result(status)
+      import
+      type(c_ptr), value :: bag, tasks
+      type(fb_arg), intent(in) :: args(*)
+      integer(c_int), value :: count
+      real(c_double), value :: timeout
+      integer(c_int64_t), intent(inout) :: index
+      integer(c_int) :: status
+    end function fbf_bag_add
+    function fbf_bag_next(bag, timeout, index, outcome, tasks) bind(c) result(status)
+      import
+      type(c_ptr), value :: bag, tasks
+      real(c_double), value :: timeout
+      integer(c_int64_t), intent(inout) :: index
+      integer(c_int), intent(inout) :: outcome
+      integer(c_int) :: status
+    end function fbf_bag_next
     subroutine fbf_finish(mending) bind(c)
       import
       type(c_ptr), value :: mending

@@ -183,6 +183,22 @@ module forebay_structures
     character(kind=c_char) :: server(256) = c_null_char
   end type fb_timing
 
+  type, public, bind(c) :: lib_bag_opts_struct
+    integer(c_size_t) :: size = 0
+    integer(c_int64_t) :: window = 0
+    integer(c_int64_t) :: bytes = 0
+    integer(c_int) :: unordered = 0
+  end type lib_bag_opts_struct
+
+  type, public, bind(c) :: fb_bag_totals
+    integer(c_size_t) :: size = 0
+    integer(c_int64_t) :: pulled = 0
+    integer(c_int64_t) :: under_way = 0
+    integer(c_int64_t) :: done = 0
+    integer(c_int64_t) :: failed = 0
+    integer(c_int64_t) :: cancelled = 0
+  end type fb_bag_totals
+
   type, public, bind(c) :: lib_ref_opts_struct
     integer(c_size_t) :: size = 0
     type(c_ptr) :: server = c_null_ptr

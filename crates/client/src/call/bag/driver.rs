@@ -14,7 +14,8 @@ use forebay_types::{Code, Error, Given, Result, Signature};
 
 use super::fates::TaskFate;
 use super::machine::{LIVES, Machine, Ns, Rules, Times, Verdict};
-use super::{Asks, BagOptions, PATIENCE, Space, Task, TaskValue, closed};
+use super::results::{results, results_of};
+use super::{Asks, BagOptions, PATIENCE, Space, Task, closed};
 use crate::call::args::{Arg, Value};
 use crate::call::attach::There;
 use crate::call::connection::{Basket, Connection, Pending, Returned};
@@ -744,54 +745,4 @@ fn nothing(given: &Given) -> Arg<'static> {
         Given::Array { meta, .. } => Arg::In(*meta, &[]),
         _ => Arg::Bytes(&[]),
     }
-}
-
-/// How many bytes of results a reply keeps.
-fn results_of(given: &[Given], returned: &Returned) -> u64 {
-    let arrays = given.iter().filter_map(|given| match given {
-        Given::Array { meta, .. } => meta.bytes().ok(),
-        _ => None,
-    });
-    let large: u64 = if returned.chunks.is_empty() { 0 } else { arrays.sum() };
-    large + returned.reply.len() as u64
-}
-
-/// The results in the order of the signature.
-fn results(
-    signature: &Signature,
-    connection: &Connection,
-    returned: Returned,
-    given: &[Given],
-) -> Result<Vec<TaskValue>> {
-    let mut arrays: Vec<Vec<u8>> = Vec::new();
-    for (param, given) in signature.passed().zip(given) {
-        arrays.push(match given {
-            Given::Array { meta, .. } if param.way.comes() => vec![0; meta.bytes()? as usize],
-            _ => Vec::new(),
-        });
-    }
-    let mut args: Vec<Arg> = arrays
-        .iter_mut()
-        .zip(given)
-        .map(|(bytes, given)| match given {
-            Given::Array { meta, .. } => Arg::Mut(*meta, bytes),
-            _ => Arg::Bytes(&[]),
-        })
-        .collect();
-    let values = reply::take(signature, connection, returned, &mut args, |_| {})?;
-    drop(args);
-    let mut values = values.into_iter();
-    let mut arrays = arrays.into_iter().zip(given);
-    let mut out = Vec::new();
-    for param in signature.params() {
-        let array = if param.is_passed() { arrays.next() } else { None };
-        if !param.way.comes() {
-            continue;
-        }
-        out.push(match (param.is_returned(), array) {
-            (false, Some((bytes, Given::Array { meta, .. }))) => TaskValue::Array(*meta, bytes),
-            _ => TaskValue::Value(values.next().ok_or_else(|| Error::internal("a result is missing"))?),
-        });
-    }
-    Ok(out)
 }

@@ -27,6 +27,7 @@ mod driver;
 mod fates;
 mod machine;
 mod pace;
+mod results;
 
 use std::ops::Deref;
 use std::sync::Arc;
