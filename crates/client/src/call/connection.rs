@@ -66,6 +66,11 @@ impl Basket {
         into.append(&mut came);
     }
 
+    /// Whoever waits has a look.
+    pub fn rouse(&self) {
+        self.any.store(true, Ordering::Release);
+    }
+
     fn put(&self, number: u64) {
         let mut came = lock(&self.came);
         came.push(number);

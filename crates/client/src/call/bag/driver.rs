@@ -572,6 +572,10 @@ impl Driver {
             self.abandon(&mut state, index);
             let text = format!("{}: task {index} was cancelled", self.name);
             state.ends.insert(index, End::Error(Error::new(Code::Cancelled, text)));
+            drop(state);
+            // Another thread may wait for just that one.
+            self.basket.rouse();
+            self.inner.pump.nudge();
         }
         was_open
     }
