@@ -18,6 +18,7 @@ TAKES_NULL = {
     "fb_diagram_free",
     "fb_disconnect",
     "fb_future_free",
+    "fb_bag_free",
     "fb_ref_kill",
     "fb_server_free",
     "fb_free",
