@@ -90,6 +90,7 @@ public:
         R value;
     };
 
+    // The bag, and the arguments of its tasks; client::map makes it.
     mapped(bag tasks, Range &&range) : tasks_(std::move(tasks)), range_(std::forward<Range>(range)) {}
 
     // Goes through the results once; a task that has failed throws.
@@ -108,11 +109,13 @@ public:
         mapped *of_;
     };
 
+    // Begins with the first argument; once.
     iterator begin()
     {
         at_.emplace(std::begin(range_));
         return iterator(this);
     }
+    // Behind the last result.
     std::nullptr_t end() const noexcept { return nullptr; }
 
 private:
