@@ -268,7 +268,8 @@ pub extern "C" fn fb_bag_add(
             Space::Taken => {
                 return Err(Error::new(
                     Code::Full,
-                    "the bag of tasks is full of results; take results with fb_bag_next before the next task, or give                      it more bytes in fb_bag_opts",
+                    "the bag of tasks is full of results; take results with fb_bag_next before the next task, or give \
+                     it more bytes in fb_bag_opts",
                 ));
             }
         }

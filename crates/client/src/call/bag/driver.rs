@@ -361,7 +361,7 @@ impl Driver {
     }
 
     fn look_at_servers(&self, state: &mut State) {
-        let is_due = state.looked.is_none_or(|looked| coarse().saturating_sub(looked) >= LOOK);
+        let is_due = state.is_due();
         if state.seats.iter().any(|c| c.lost().is_some()) {
             self.take_losses(state);
         } else if !is_due && !state.attaching {
@@ -616,6 +616,11 @@ impl Driver {
 }
 
 impl State {
+    /// Whether it is time to look after the servers.
+    fn is_due(&self) -> bool {
+        self.looked.is_none_or(|looked| coarse().saturating_sub(looked) >= LOOK)
+    }
+
     fn wrong(&mut self, why: Error) -> u64 {
         let index = self.machine.pulled_wrong();
         self.ends.insert(index, End::Error(why));
@@ -703,8 +708,7 @@ impl Watched for Attended {
             return false;
         }
         let Ok(state) = driver.state.try_lock() else { return false };
-        let is_due = state.looked.is_none_or(|looked| coarse().saturating_sub(looked) >= LOOK);
-        state.is_closed || is_due || driver.has_news(&state.seats)
+        state.is_closed || state.is_due() || driver.has_news(&state.seats)
     }
 
     fn advance(&mut self) -> bool {

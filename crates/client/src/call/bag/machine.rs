@@ -201,19 +201,20 @@ impl Machine {
 
     /// A task more; its index. It waits.
     pub fn pulled(&mut self, bytes: u64) -> u64 {
-        let index = self.add(Place::Waiting, bytes + self.result_bytes as u64);
+        let index = self.add(bytes + self.result_bytes as u64);
         self.waiting.push_back(index);
         index
     }
 
     /// A task more whose input is wrong; its index.
     pub fn pulled_wrong(&mut self) -> u64 {
-        let index = self.add(Place::Waiting, 0);
+        let index = self.add(0);
         self.over(index, TaskFate::Failed, 0);
         index
     }
 
-    fn add(&mut self, place: Place, bytes: u64) -> u64 {
+    fn add(&mut self, bytes: u64) -> u64 {
+        let place = Place::Waiting;
         let index = self.counts.pulled;
         self.counts.pulled += 1;
         self.bytes += bytes;
