@@ -23,12 +23,12 @@ pub const SERVICES: usize = 4_096;
 pub const SERVERS: usize = 4_096;
 
 /// One life of one server: a new process, or the same one after a new start, has a new one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Incarnation(pub u64);
 
 /// What a server says about itself.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ServerInfo {
     /// Its name for people; several servers may share it.
     pub name: String,
