@@ -6,6 +6,7 @@ use crate::tree::{files, root};
 /// Crates by row, lowest first; each may use what stands behind it, and nothing else of ours.
 const TABLE: &[(&str, &[&str])] = &[
     ("crates/types", &[]),
+    ("crates/idl", &["types"]),
     ("crates/host", &["types"]),
     ("crates/arena", &["types", "host"]),
     ("crates/link", &["types", "host", "arena"]),
