@@ -1,8 +1,8 @@
 //! What the threads of a server are doing, where another process sees it when this one has died.
 //!
 //! ```text
-//! [u32; 512]: the first is 1 when the server serves, then one word a thread: 0, or 1 + the number of the routine
-//!             that runs there
+//! [u32; 512]: 1 when the server serves; its incarnation, low half first; then one word a thread: 0, or 1 + the
+//!             number of the routine that runs there
 //! ```
 //! The supervisor makes the file and reads it, the child maps it and writes; a word costs a store.
 
@@ -13,15 +13,18 @@ use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use forebay_types::directory::Incarnation;
 use forebay_types::{Error, Result};
 
 use crate::ffi;
 
 /// Threads that are seen; what others do is not.
 const THREADS: usize = 512;
+/// The word of the first thread.
+const FIRST: u32 = 3;
 
 static WORDS: OnceLock<&'static [AtomicU32]> = OnceLock::new();
-static NEXT: AtomicU32 = AtomicU32::new(1);
+static NEXT: AtomicU32 = AtomicU32::new(FIRST);
 
 thread_local! {
     /// The word of this thread; `u32::MAX` before it has one.
@@ -38,17 +41,18 @@ pub fn write_to(file: &File) -> Result<()> {
     Ok(())
 }
 
-/// Tells that the server serves.
-pub fn say_ready() {
-    if let Some(word) = WORDS.get().and_then(|words| words.first()) {
-        word.store(1, Ordering::Relaxed);
+/// Tells that the server serves, and which life of it this is.
+pub fn say_ready(incarnation: Incarnation) {
+    let said = [1, incarnation.0 as u32, (incarnation.0 >> 32) as u32];
+    for (word, value) in WORDS.get().into_iter().flat_map(|words| words.iter()).zip(said) {
+        word.store(value, Ordering::Relaxed);
     }
 }
 
 /// What a process that has ended did last.
 pub struct Seen {
-    /// Whether it served.
-    pub ready: bool,
+    /// Which life of the server it was, if it came to serve.
+    pub incarnation: Option<Incarnation>,
     /// The numbers of the routines that ran.
     pub routines: Vec<u32>,
 }
@@ -59,8 +63,9 @@ pub fn read_from(file: &File) -> Result<Seen> {
     file.read_exact_at(&mut bytes, 0).map_err(|e| Error::io("cannot read the board", e))?;
     let words = bytes.chunks_exact(4).map(|w| u32::from_ne_bytes([w[0], w[1], w[2], w[3]]));
     let words: Vec<u32> = words.collect();
-    let routines = words[1..].iter().filter_map(|w| w.checked_sub(1)).collect();
-    Ok(Seen { ready: words[0] != 0, routines })
+    let routines = words[FIRST as usize..].iter().filter_map(|w| w.checked_sub(1)).collect();
+    let number = u64::from(words[1]) | u64::from(words[2]) << 32;
+    Ok(Seen { incarnation: (words[0] != 0).then_some(Incarnation(number)), routines })
 }
 
 /// Makes it empty again.

@@ -458,6 +458,25 @@ fn provide_work(routine: &Routine, scalars: &Scalars, places: &mut Places, keep:
     Ok(())
 }
 
+/// Argument, type and number of elements of every work array, for who brings the memory along himself. The routine is
+/// asked for the best lengths.
+pub(crate) fn provide_lengths(
+    prepared: &Prepared,
+    scalars: &mut Scalars,
+    places: &mut Places,
+) -> Result<Vec<(usize, DType, u64)>> {
+    let mut keep = Keep::default();
+    if prepared.asks {
+        ask(prepared, scalars, places, &mut keep)?;
+    }
+    provide_work(&prepared.routine, scalars, places, &mut keep)?;
+    let elements = |(at, _): &(usize, Room)| {
+        let Kind::Work { dtype, len, .. } = &prepared.routine.args[*at].kind else { return None };
+        Some((*at, *dtype, scalars.eval(len).unwrap_or(1).max(1) as u64))
+    };
+    Ok(keep.work.iter().filter_map(elements).collect())
+}
+
 fn give_back(
     prepared: &Prepared,
     form: &Form,

@@ -10,7 +10,7 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use forebay_types::DType;
 use libffi::middle::{Cif, Type};
@@ -252,21 +252,24 @@ pub(crate) fn shared_words(fd: BorrowedFd, words: usize) -> rustix::io::Result<&
     Ok(unsafe { std::slice::from_raw_parts(start.cast::<AtomicU32>(), words) })
 }
 
-/// Memory that ends where a page begins that nobody may touch, with bytes before it that nobody should.
+/// Memory that ends where a page begins that nobody may touch, with bytes before it that nobody should. With slack there
+/// are as many such bytes between its end and that page.
 pub(crate) struct Guarded {
     start: NonNull<u8>,
     mapped: usize,
     bytes: usize,
+    slack: usize,
 }
 
-/// Bytes of the canary before guarded memory.
-pub(crate) const CANARY: usize = 64;
+/// Bytes of the canary before guarded memory, and of the slack behind it.
+pub(crate) const CANARY: usize = 256;
 const CANARY_BYTE: u8 = 0xc5;
 
 impl Guarded {
-    pub fn new(bytes: usize) -> Option<Guarded> {
+    pub fn new(bytes: usize, slack: bool) -> Option<Guarded> {
         let page = rustix::param::page_size();
-        let mapped = (bytes + CANARY).next_multiple_of(page) + page;
+        let slack = if slack { CANARY } else { 0 };
+        let mapped = (bytes + CANARY + slack).next_multiple_of(page) + page;
         let flags = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping, which replaces none.
         let start = unsafe { mmap_anonymous(std::ptr::null_mut(), mapped, flags, MapFlags::PRIVATE) }.ok()?;
@@ -274,37 +277,38 @@ impl Guarded {
         unsafe { mprotect(start.cast::<u8>().add(mapped - page).cast(), page, MprotectFlags::empty()) }
             .ok()?;
         let start = NonNull::new(start.cast())?;
-        let mut guarded = Guarded { start, mapped, bytes };
-        let len = mapped - page;
-        guarded.all(len)[..len - bytes].fill(CANARY_BYTE);
+        let mut guarded = Guarded { start, mapped, bytes, slack };
+        let (before, _, after) = guarded.parts();
+        before.fill(CANARY_BYTE);
+        after.fill(CANARY_BYTE);
         Some(guarded)
     }
 
-    fn all(&mut self, bytes: usize) -> &mut [u8] {
+    /// What lies before it, the memory itself, what lies behind it.
+    fn parts(&mut self) -> (&mut [u8], &mut [u8], &mut [u8]) {
+        let len = self.mapped - rustix::param::page_size();
         // SAFETY: readable and writable up to the last page, and owned.
-        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), bytes) }
-    }
-
-    fn before(&self) -> usize {
-        self.mapped - rustix::param::page_size() - self.bytes
+        let all = unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), len) };
+        let (before, rest) = all.split_at_mut(len - self.slack - self.bytes);
+        let (own, after) = rest.split_at_mut(self.bytes);
+        (before, own, after)
     }
 
     /// The memory itself.
     pub fn bytes(&mut self) -> &mut [u8] {
-        let (before, all) = (self.before(), self.before() + self.bytes);
-        &mut self.all(all)[before..]
+        self.parts().1
     }
 
-    /// Whether an address lies in the page behind it.
-    pub fn is_behind(&self, address: usize) -> bool {
-        let end = self.start.as_ptr() as usize + self.mapped;
-        (end - rustix::param::page_size()..end).contains(&address)
+    /// The page behind it.
+    pub fn behind(&self) -> usize {
+        self.start.as_ptr() as usize + self.mapped - rustix::param::page_size()
     }
 
-    /// Bytes before it that were changed.
-    pub fn changed_before(&mut self) -> usize {
-        let before = self.before();
-        self.all(before).iter().filter(|b| **b != CANARY_BYTE).count()
+    /// Bytes before and behind it that were changed.
+    pub fn changed(&mut self) -> (usize, usize) {
+        let changed = |bytes: &[u8]| bytes.iter().filter(|b| **b != CANARY_BYTE).count();
+        let (before, _, after) = self.parts();
+        (changed(before), changed(after))
     }
 }
 
@@ -312,6 +316,65 @@ impl Drop for Guarded {
     fn drop(&mut self) {
         // SAFETY: mapped so, and nobody has a reference any more.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.mapped) };
+    }
+}
+
+/// Pages that nobody may touch, each with the number of its argument.
+static GUARDS: [(AtomicUsize, AtomicU32); 128] = [const { (AtomicUsize::new(0), AtomicU32::new(0)) }; 128];
+
+/// Watches these pages, and no others.
+pub(crate) fn watch_guards(guards: impl Iterator<Item = (usize, u32)>) {
+    let mut rest = GUARDS.iter();
+    for ((page, arg), guard) in guards.zip(&mut rest) {
+        guard.1.store(arg, Ordering::Relaxed);
+        guard.0.store(page, Ordering::Relaxed);
+    }
+    rest.for_each(|guard| guard.0.store(0, Ordering::Relaxed));
+}
+
+/// The status of a process that has touched what it must not.
+pub(crate) const TOUCHED: c_int = 99;
+
+/// Has a forbidden access say `fault ARGUMENT OFFSET` on standard output and end the process.
+pub(crate) fn report_faults() {
+    // SAFETY: all zeros is a value of the structure; the handler is a function of this program that does only what a
+    // handler may.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = on_fault as extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+        libc::sigaction(libc::SIGSEGV, &raw const action, std::ptr::null_mut());
+        libc::sigaction(libc::SIGBUS, &raw const action, std::ptr::null_mut());
+    }
+}
+
+extern "C" fn on_fault(_signal: c_int, info: *mut libc::siginfo_t, _context: *mut c_void) {
+    // SAFETY: the kernel hands over what it knows of the fault.
+    let address = unsafe { (*info).si_addr() } as usize;
+    let page = rustix::param::page_size();
+    let found = GUARDS.iter().find(|g| {
+        let start = g.0.load(Ordering::Relaxed);
+        start != 0 && (start..start + page).contains(&address)
+    });
+    let mut line = [b' '; 32];
+    line[..5].copy_from_slice(b"fault");
+    if let Some(guard) = found {
+        digits(&mut line[6..12], guard.1.load(Ordering::Relaxed) as usize);
+        digits(&mut line[13..20], address - guard.0.load(Ordering::Relaxed));
+    }
+    line[31] = b'\n';
+    // SAFETY: both may be called in a handler; the bytes are there.
+    unsafe {
+        libc::write(1, line.as_ptr().cast(), line.len());
+        libc::_exit(TOUCHED);
+    }
+}
+
+/// Writes a number, to the right.
+fn digits(room: &mut [u8], mut n: usize) {
+    for to in room.iter_mut().rev() {
+        *to = b'0' + (n % 10) as u8;
+        n /= 10;
     }
 }
 

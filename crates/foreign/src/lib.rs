@@ -10,11 +10,13 @@
 //! ```
 //!
 //! Arrays are used where they lie. Nothing is touched before everything was checked; what the interface file says of the
-//! library is believed, which is why the process that loads it does nothing else.
+//! library is believed, which is why [`check`] exists, and why the process that loads it does nothing else.
 #![deny(unsafe_code)]
 
 pub mod board;
 mod call;
+pub mod check;
+mod elf;
 mod ffi;
 mod layout;
 mod loaded;

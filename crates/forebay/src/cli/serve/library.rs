@@ -46,7 +46,7 @@ pub fn run(options: &Serve, idl: &Path, parent: u32) -> Result<()> {
     let name = options.name.clone().unwrap_or_else(|| {
         Path::new(&path).file_name().map_or_else(|| path.clone(), |n| n.to_string_lossy().into_owned())
     });
-    let mut server = Server::new(&name);
+    let mut server = Server::new(&name).supervised();
     if let Some(workers) = options.workers {
         server = server.workers(workers as usize);
     }
@@ -73,6 +73,6 @@ pub fn run(options: &Serve, idl: &Path, parent: u32) -> Result<()> {
     let thread = std::thread::Builder::new().name("signals".into()).spawn(listen);
     thread.map_err(|e| Error::io("cannot start a thread", e))?;
     host.start(None)?;
-    board::say_ready();
+    host.incarnation().into_iter().for_each(board::say_ready);
     host.serve(None, &Signals::Check(&|| Ok(())))
 }

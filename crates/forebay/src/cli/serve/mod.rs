@@ -1,5 +1,6 @@
 //! `forebay serve`: offers services, those of a Python file or the routines of a compiled library.
 
+mod check;
 mod library;
 mod python;
 mod supervisor;
@@ -15,11 +16,24 @@ use std::path::PathBuf;
 )]
 pub struct Serve {
     /// The Python file with functions marked @fb.service; with --idl the library, unless the interface file names it.
-    #[arg(required_unless_present = "idl")]
+    #[arg(required_unless_present_any = ["idl", "check"])]
     file: Option<PathBuf>,
     /// The interface file of a compiled library: what its routines take and give.
     #[arg(long, value_name = "FILE")]
     idl: Option<PathBuf>,
+    /// Look whether an interface file can be true: whether it can be read, and the library has its symbols.
+    #[arg(long, value_name = "FILE", conflicts_with = "idl")]
+    check: Option<PathBuf>,
+    /// With --check: call its routines with small arguments, all or the one that is named, and see whether they keep to
+    /// their arrays.
+    #[arg(long, value_name = "ROUTINE", num_args = 0..=1, default_missing_value = "", requires = "check")]
+    call: Option<String>,
+    /// The one routine that this process tries.
+    #[arg(long, hide = true)]
+    trial: Option<String>,
+    /// It may read a little behind its arrays.
+    #[arg(long, hide = true)]
+    slack: bool,
     /// Threads that compute.
     #[arg(long)]
     workers: Option<u32>,
@@ -46,7 +60,10 @@ pub struct Serve {
 
 impl Serve {
     /// Does it.
-    pub fn run(&self, _out: &Out) -> Result<()> {
+    pub fn run(&self, out: &Out) -> Result<()> {
+        if let Some(file) = &self.check {
+            return check::run(self, file, out);
+        }
         match (&self.idl, self.child_of) {
             (Some(idl), None) => supervisor::run(self, idl),
             (Some(idl), Some(parent)) => library::run(self, idl, parent),

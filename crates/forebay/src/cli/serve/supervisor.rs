@@ -12,6 +12,8 @@ use forebay::{Error, Result};
 use forebay_foreign::board;
 use forebay_host::{directories, environment, sockets};
 use forebay_idl::Library;
+use forebay_link::Locator;
+use forebay_types::directory::BrokerRequest;
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -32,6 +34,8 @@ const LONG_LIFE: Duration = Duration::from_secs(60);
 const DEATHS: u32 = 3;
 /// How long the child may take to its end.
 const GRACE: Duration = Duration::from_secs(15);
+/// How long the broker may take to hear how the child died.
+const TELL: Duration = Duration::from_secs(2);
 /// Stacks of its threads: automatic arrays of Fortran lie there.
 const STACK: &str = "67108864";
 
@@ -100,10 +104,10 @@ impl Supervisor {
             let seen = board::read_from(&self.board)?;
             match status.code() {
                 Some(0) => return Ok(()),
-                Some(code) if !seen.ready => std::process::exit(code),
+                Some(code) if seen.incarnation.is_none() => std::process::exit(code),
                 _ => (),
             }
-            unready = if seen.ready { 0 } else { unready + 1 };
+            unready = if seen.incarnation.is_some() { 0 } else { unready + 1 };
             if unready == DEATHS {
                 return Err(Error::bad(format!(
                     "the library ended its process {DEATHS} times while it was loaded ({status}); try `forebay serve --check`"
@@ -113,7 +117,7 @@ impl Supervisor {
                 wait = FIRST_WAIT;
             }
             let waits = jitter(wait);
-            self.tell_of_death(status, &seen.routines, waits);
+            self.tell_of_death(status, &seen, waits);
             if let Ok(Event::Signal) | Err(RecvTimeoutError::Disconnected) = self.events.recv_timeout(waits) {
                 return Ok(());
             }
@@ -143,16 +147,23 @@ impl Supervisor {
     }
 
     /// Says what has happened, and withdraws what has ended too many lives.
-    fn tell_of_death(&mut self, status: ExitStatus, routines: &[u32], waits: Duration) {
+    fn tell_of_death(&mut self, status: ExitStatus, seen: &board::Seen, waits: Duration) {
         let name = |number: &u32| self.library.routines.get(*number as usize).map(|r| r.name.clone());
-        let mut numbers = routines.to_vec();
+        let mut numbers = seen.routines.clone();
         numbers.sort_unstable();
         numbers.dedup();
         let names: Vec<String> = numbers.iter().filter_map(name).collect();
         let within = if names.is_empty() { String::new() } else { format!(" in {}", names.join(", ")) };
         let how = status.signal().map_or_else(|| status.to_string(), signal_name);
+        let how = format!("{how}{within}");
+        if let Some(incarnation) = seen.incarnation {
+            let died = BrokerRequest::Died { incarnation, how: how.clone() };
+            // Clients that hear nothing of it say what they know: that it died.
+            let _ =
+                Locator::at(None).connect("supervisor", TELL).and_then(|mut w| w.ask_with(&died, &[], TELL));
+        }
         eprintln!(
-            "forebay serve: the process of the library has died{within} ({how}); it is started again in {:.1} s",
+            "forebay serve: the process of the library has died: {how}; it is started again in {:.1} s",
             waits.as_secs_f64()
         );
         for number in numbers {
@@ -198,8 +209,10 @@ fn jitter(wait: Duration) -> Duration {
 
 /// The name of a signal, for people.
 pub fn signal_name(number: i32) -> String {
-    Signal::from_named_raw(number)
-        .map_or_else(|| format!("signal {number}"), |s| format!("{s:?}").replace("Signal::", "SIG"))
+    Signal::from_named_raw(number).map_or_else(
+        || format!("signal {number}"),
+        |s| format!("{s:?}").replace("Signal::", "SIG").replace('"', ""),
+    )
 }
 
 fn thread(name: &str, body: impl FnOnce() + Send + 'static) -> Result<()> {
