@@ -26,7 +26,9 @@ A = "a:{t}[n,n] ld lda, lda"
 TRIANGLE = "a:{t}[n,n] ld lda tri uplo, lda"
 INFO = 'out info:i32 status <0 "argument {{-info}} is wrong"'
 SINGULAR = INFO + ' >0 "U({{info}},{{info}}) is exactly zero: the matrix is singular"'
-DEFINITE = INFO + ' >0 "the leading minor of order {{info}} is not positive: the matrix is not positive definite"'
+DEFINITE = (
+    INFO + ' >0 "the leading minor of order {{info}} is not positive: the matrix is not positive definite"'
+)
 CONVERGED = INFO + ' >0 "the algorithm has not converged: {{info}} numbers did not"'
 WORK = "work work:{t}[max(1,lwork)] query lwork, lwork"
 
@@ -77,20 +79,50 @@ BLAS = [
         "in x:{t}[n if trans in 'Nn' else m] inc incx, incx, beta:{t}, "
         "inout y:{t}[m if trans in 'Nn' else n] inc incy when beta != 0, incy) xerbla",
     ),
-    (REAL, f"{{p}}symv({UPLO}, n:i32, alpha:{{t}}, in {TRIANGLE}, in {X}, beta:{{t}}, inout {Y}) xerbla cost 2*n*n"),
-    (COMPLEX, f"{{p}}hemv({UPLO}, n:i32, alpha:{{t}}, in {TRIANGLE}, in {X}, beta:{{t}}, inout {Y}) xerbla cost 8*n*n"),
-    (REAL, f"{{p}}sbmv({UPLO}, n:i32, k:i32, alpha:{{t}}, in a:{{t}}[k+1,n] ld lda, lda, in {X}, beta:{{t}}, inout {Y}) xerbla"),
-    (COMPLEX, f"{{p}}hbmv({UPLO}, n:i32, k:i32, alpha:{{t}}, in a:{{t}}[k+1,n] ld lda, lda, in {X}, beta:{{t}}, inout {Y}) xerbla"),
-    (REAL, f"{{p}}spmv({UPLO}, n:i32, alpha:{{t}}, in ap:{{t}}[{PACKED}], in {X}, beta:{{t}}, inout {Y}) xerbla"),
-    (COMPLEX, f"{{p}}hpmv({UPLO}, n:i32, alpha:{{t}}, in ap:{{t}}[{PACKED}], in {X}, beta:{{t}}, inout {Y}) xerbla"),
-    *((ALL, f"{{p}}t{kind}({UPLO}, {TRANS}, {DIAG}, n:i32, in {TRIANGLE}, inout {X}) xerbla cost n*n") for kind in ("rmv", "rsv")),
+    (
+        REAL,
+        f"{{p}}symv({UPLO}, n:i32, alpha:{{t}}, in {TRIANGLE}, in {X}, beta:{{t}}, inout {Y}) xerbla cost 2*n*n",
+    ),
+    (
+        COMPLEX,
+        f"{{p}}hemv({UPLO}, n:i32, alpha:{{t}}, in {TRIANGLE}, in {X}, beta:{{t}}, inout {Y}) xerbla cost 8*n*n",
+    ),
+    (
+        REAL,
+        f"{{p}}sbmv({UPLO}, n:i32, k:i32, alpha:{{t}}, in a:{{t}}[k+1,n] ld lda, lda, in {X}, beta:{{t}}, inout {Y}) xerbla",
+    ),
+    (
+        COMPLEX,
+        f"{{p}}hbmv({UPLO}, n:i32, k:i32, alpha:{{t}}, in a:{{t}}[k+1,n] ld lda, lda, in {X}, beta:{{t}}, inout {Y}) xerbla",
+    ),
+    (
+        REAL,
+        f"{{p}}spmv({UPLO}, n:i32, alpha:{{t}}, in ap:{{t}}[{PACKED}], in {X}, beta:{{t}}, inout {Y}) xerbla",
+    ),
+    (
+        COMPLEX,
+        f"{{p}}hpmv({UPLO}, n:i32, alpha:{{t}}, in ap:{{t}}[{PACKED}], in {X}, beta:{{t}}, inout {Y}) xerbla",
+    ),
     *(
-        (ALL, f"{{p}}t{kind}({UPLO}, {TRANS}, {DIAG}, n:i32, k:i32, in a:{{t}}[k+1,n] ld lda, lda, inout {X}) xerbla")
+        (ALL, f"{{p}}t{kind}({UPLO}, {TRANS}, {DIAG}, n:i32, in {TRIANGLE}, inout {X}) xerbla cost n*n")
+        for kind in ("rmv", "rsv")
+    ),
+    *(
+        (
+            ALL,
+            f"{{p}}t{kind}({UPLO}, {TRANS}, {DIAG}, n:i32, k:i32, in a:{{t}}[k+1,n] ld lda, lda, inout {X}) xerbla",
+        )
         for kind in ("bmv", "bsv")
     ),
-    *((ALL, f"{{p}}t{kind}({UPLO}, {TRANS}, {DIAG}, n:i32, in ap:{{t}}[{PACKED}], inout {X}) xerbla") for kind in ("pmv", "psv")),
     *(
-        (which, f"{{p}}{name}(m:i32, n:i32, alpha:{{t}}, in x:{{t}}[m] inc incx, incx, in {Y}, inout a:{{t}}[m,n] ld lda, lda) xerbla")
+        (ALL, f"{{p}}t{kind}({UPLO}, {TRANS}, {DIAG}, n:i32, in ap:{{t}}[{PACKED}], inout {X}) xerbla")
+        for kind in ("pmv", "psv")
+    ),
+    *(
+        (
+            which,
+            f"{{p}}{name}(m:i32, n:i32, alpha:{{t}}, in x:{{t}}[m] inc incx, incx, in {Y}, inout a:{{t}}[m,n] ld lda, lda) xerbla",
+        )
         for which, name in ((REAL, "ger"), (COMPLEX, "geru"), (COMPLEX, "gerc"))
     ),
     (REAL, f"{{p}}syr({UPLO}, n:i32, alpha:{{t}}, in {X}, inout {TRIANGLE}) xerbla"),
@@ -153,22 +185,55 @@ SVD = (
 
 LAPACK = [
     ("linear systems", ""),
-    (ALL, f"{{p}}gesv(n:i32, nrhs:i32, inout {A}, out ipiv:i32[n], inout b:{{t}}[n,nrhs] ld ldb, ldb, {SINGULAR}) xerbla cost n*n*n"),
-    (ALL, f"{{p}}getrf(m:i32, n:i32, inout a:{{t}}[m,n] ld lda, lda, out ipiv:i32[min(m,n)], {SINGULAR}) xerbla cost m*n*min(m,n)"),
-    (ALL, f"{{p}}getrs({TRANS}, n:i32, nrhs:i32, in {A}, in ipiv:i32[n], inout b:{{t}}[n,nrhs] ld ldb, ldb, {INFO}) xerbla cost 2*n*n*nrhs"),
+    (
+        ALL,
+        f"{{p}}gesv(n:i32, nrhs:i32, inout {A}, out ipiv:i32[n], inout b:{{t}}[n,nrhs] ld ldb, ldb, {SINGULAR}) xerbla cost n*n*n",
+    ),
+    (
+        ALL,
+        f"{{p}}getrf(m:i32, n:i32, inout a:{{t}}[m,n] ld lda, lda, out ipiv:i32[min(m,n)], {SINGULAR}) xerbla cost m*n*min(m,n)",
+    ),
+    (
+        ALL,
+        f"{{p}}getrs({TRANS}, n:i32, nrhs:i32, in {A}, in ipiv:i32[n], inout b:{{t}}[n,nrhs] ld ldb, ldb, {INFO}) xerbla cost 2*n*n*nrhs",
+    ),
     (ALL, f"{{p}}getri(n:i32, inout {A}, in ipiv:i32[n], {WORK}, {SINGULAR}) xerbla cost n*n*n"),
     (ALL, f"{{p}}potrf({UPLO}, n:i32, inout {TRIANGLE}, {DEFINITE}) xerbla cost n*n*n/3"),
-    (ALL, f"{{p}}potrs({UPLO}, n:i32, nrhs:i32, in {TRIANGLE}, inout b:{{t}}[n,nrhs] ld ldb, ldb, {INFO}) xerbla cost 2*n*n*nrhs"),
+    (
+        ALL,
+        f"{{p}}potrs({UPLO}, n:i32, nrhs:i32, in {TRIANGLE}, inout b:{{t}}[n,nrhs] ld ldb, ldb, {INFO}) xerbla cost 2*n*n*nrhs",
+    ),
     (ALL, f"{{p}}potri({UPLO}, n:i32, inout {TRIANGLE}, {SINGULAR}) xerbla cost n*n*n"),
-    (ALL, f"{{p}}posv({UPLO}, n:i32, nrhs:i32, inout {TRIANGLE}, inout b:{{t}}[n,nrhs] ld ldb, ldb, {DEFINITE}) xerbla cost n*n*n/3"),
+    (
+        ALL,
+        f"{{p}}posv({UPLO}, n:i32, nrhs:i32, inout {TRIANGLE}, inout b:{{t}}[n,nrhs] ld ldb, ldb, {DEFINITE}) xerbla cost n*n*n/3",
+    ),
     ("least squares", ""),
-    (ALL, f"{{p}}geqrf(m:i32, n:i32, inout a:{{t}}[m,n] ld lda, lda, out tau:{{t}}[min(m,n)], {WORK}, {INFO}) xerbla cost 2*m*n*n"),
-    (ALL, f"{{p}}gels({TRANS}, m:i32, n:i32, nrhs:i32, inout a:{{t}}[m,n] ld lda, lda, inout b:{{t}}[max(m,n),nrhs] ld ldb, ldb, {WORK}, {SINGULAR}) xerbla cost 2*m*n*n"),
+    (
+        ALL,
+        f"{{p}}geqrf(m:i32, n:i32, inout a:{{t}}[m,n] ld lda, lda, out tau:{{t}}[min(m,n)], {WORK}, {INFO}) xerbla cost 2*m*n*n",
+    ),
+    (
+        ALL,
+        f"{{p}}gels({TRANS}, m:i32, n:i32, nrhs:i32, inout a:{{t}}[m,n] ld lda, lda, inout b:{{t}}[max(m,n),nrhs] ld ldb, ldb, {WORK}, {SINGULAR}) xerbla cost 2*m*n*n",
+    ),
     ("eigenvalues and singular values", ""),
-    (REAL, f'{{p}}syev(jobz:char one of "NnVv", {UPLO}, n:i32, inout {A}, out w:{{t}}[n], {WORK}, {CONVERGED}) xerbla cost 9*n*n*n'),
-    (COMPLEX, f'{{p}}heev(jobz:char one of "NnVv", {UPLO}, n:i32, inout {A}, out w:{{r}}[n], {WORK}, work rwork:{{r}}[max(1,3*n-2)], {CONVERGED}) xerbla cost 36*n*n*n'),
-    (REAL, f"{{p}}geev({JOBS}, inout {A}, out wr:{{t}}[n], out wi:{{t}}[n], out {VECTORS}, out {VECTORS.replace('vl', 'vr')}, {WORK}, {CONVERGED}) xerbla cost 25*n*n*n"),
-    (COMPLEX, f"{{p}}geev({JOBS}, inout {A}, out w:{{t}}[n], out {VECTORS}, out {VECTORS.replace('vl', 'vr')}, {WORK}, work rwork:{{r}}[2*n], {CONVERGED}) xerbla cost 100*n*n*n"),
+    (
+        REAL,
+        f'{{p}}syev(jobz:char one of "NnVv", {UPLO}, n:i32, inout {A}, out w:{{t}}[n], {WORK}, {CONVERGED}) xerbla cost 9*n*n*n',
+    ),
+    (
+        COMPLEX,
+        f'{{p}}heev(jobz:char one of "NnVv", {UPLO}, n:i32, inout {A}, out w:{{r}}[n], {WORK}, work rwork:{{r}}[max(1,3*n-2)], {CONVERGED}) xerbla cost 36*n*n*n',
+    ),
+    (
+        REAL,
+        f"{{p}}geev({JOBS}, inout {A}, out wr:{{t}}[n], out wi:{{t}}[n], out {VECTORS}, out {VECTORS.replace('vl', 'vr')}, {WORK}, {CONVERGED}) xerbla cost 25*n*n*n",
+    ),
+    (
+        COMPLEX,
+        f"{{p}}geev({JOBS}, inout {A}, out w:{{t}}[n], out {VECTORS}, out {VECTORS.replace('vl', 'vr')}, {WORK}, work rwork:{{r}}[2*n], {CONVERGED}) xerbla cost 100*n*n*n",
+    ),
     (REAL, SVD.format(work=WORK, more="", info=CONVERGED)),
     (COMPLEX, SVD.format(work=WORK, more="work rwork:{r}[5*min(m,n)], ", info=CONVERGED)),
 ]

@@ -134,7 +134,7 @@ fn set(scalars: &mut Scalars, routine: &Routine, at: usize, value: i64) -> Resul
         Kind::Scalar(s) => {
             let dtype = s.of.dtype();
             let scalar = match dtype.kind() {
-                ElementKind::Float | ElementKind::Complex => Scalar::from(2.0).convert(dtype)?,
+                ElementKind::Float | ElementKind::Complex => Scalar::from(0.5).convert(dtype)?,
                 ElementKind::Bool => Scalar::from(value % 2 != 0),
                 _ => Scalar::from(value).convert(dtype)?,
             };

@@ -263,7 +263,8 @@ pub(crate) struct Guarded {
 
 /// Bytes of the canary before guarded memory, and of the slack behind it.
 pub(crate) const CANARY: usize = 256;
-const CANARY_BYTE: u8 = 0xc5;
+/// As a number of any type it is one to which adding 1 makes a difference.
+const CANARY_BYTE: u8 = 0x3f;
 
 impl Guarded {
     pub fn new(bytes: usize, slack: bool) -> Option<Guarded> {
