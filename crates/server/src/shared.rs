@@ -24,6 +24,8 @@ use forebay_host::lock;
 const SHARES: u64 = 64;
 
 pub(crate) struct Shared {
+    /// Somebody watches this process, who tells the broker how it died.
+    pub supervised: bool,
     pub name: String,
     pub incarnation: Incarnation,
     pub socket: std::path::PathBuf,
@@ -75,6 +77,7 @@ impl Shared {
         mut services: QuickMap<String, Arc<Service>>,
         workers: u32,
         memory: u64,
+        supervised: bool,
     ) -> Result<Shared> {
         let mut number = [0; 8];
         getrandom::fill(&mut number)
@@ -82,6 +85,7 @@ impl Shared {
         services.extend(crate::own::services()?);
         Ok(Shared {
             name,
+            supervised,
             incarnation: Incarnation(u64::from_le_bytes(number)),
             socket,
             listens: OnceLock::new(),
@@ -242,6 +246,7 @@ impl Shared {
             },
             room: self.room,
             workers: self.crew.places(),
+            supervised: self.supervised,
         }
     }
 }

@@ -401,9 +401,20 @@ impl<'a> Future<'a> {
         }
     }
 
-    /// The server is lost: another one gets the call, unless running it twice would matter.
+    /// The server is lost: another one gets the call, or the caller hears how that server died.
     fn reissue(&mut self, cause: Error, info: Arc<ServerInfo>) -> Result<()> {
-        self.failed(&info);
+        let done = self.reissue_elsewhere(cause, &info);
+        match done {
+            Err(e) if info.supervised && e.code() == Code::ServerLost => {
+                Err(self.inner.with_obituary(e, &info))
+            }
+            done => done,
+        }
+    }
+
+    /// Another server gets the call, unless running it twice would matter.
+    fn reissue_elsewhere(&mut self, cause: Error, info: &Arc<ServerInfo>) -> Result<()> {
+        self.failed(info);
         if self.bound.is_some() {
             return Err(self.nobody(Some(cause)));
         }

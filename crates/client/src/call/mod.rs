@@ -369,6 +369,15 @@ impl Inner {
         }
     }
 
+    /// Adds how the server died, if somebody tells.
+    #[cold]
+    fn with_obituary(&self, lost: Error, server: &ServerInfo) -> Error {
+        match self.table.how_died(server.incarnation) {
+            Some(how) => Error::new(lost.code(), format!("{lost}. Its process died: {how}")),
+            None => lost,
+        }
+    }
+
     fn interrupted(&self) -> Result<()> {
         self.check.get().map_or(Ok(()), |check| check())
     }

@@ -11,7 +11,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use forebay_host::directories;
 use forebay_link::net::{Key, Network};
@@ -30,6 +30,8 @@ const FRESH: Duration = Duration::from_secs(2);
 const GLANCE: Duration = Duration::from_millis(300);
 /// How long a broker may take for what one can do without.
 const SHORT: Duration = Duration::from_millis(200);
+/// How long who watches a server may take to tell how it died.
+const OBITUARY: Duration = Duration::from_millis(200);
 /// How long it waits when it cannot.
 const LONG: Duration = Duration::from_secs(2);
 
@@ -455,6 +457,19 @@ impl Table {
     /// Whether it is known as one that offers something.
     pub fn lists(&self, incarnation: Incarnation) -> bool {
         lock(&self.known).lists(incarnation)
+    }
+
+    /// How a server died, if who watches its process tells that in time.
+    pub fn how_died(&self, incarnation: Incarnation) -> Option<String> {
+        let until = Instant::now() + OBITUARY;
+        loop {
+            let asked = self.ask(&mut lock(&self.wire), &BrokerRequest::HowDied { incarnation }, SHORT);
+            match asked.ok()? {
+                serde_json::Value::String(how) => return Some(how),
+                _ if Instant::now() > until => return None,
+                _ => std::thread::sleep(OBITUARY / 10),
+            }
+        }
     }
 
     /// A server was found dead or stopped: out of the table, and the broker is told. What the
