@@ -20,7 +20,9 @@ mod args;
 mod attach;
 mod bag;
 mod connection;
+mod failed;
 mod future;
+mod group;
 mod lead;
 mod pump;
 mod reference;
@@ -44,7 +46,9 @@ use forebay_types::{Code, Error, Result, Signature};
 
 pub use args::{Arg, Value};
 pub use bag::{Bag, BagOptions, BagView, Counts, Next, Space, Task, TaskFate, TaskState, TaskValue};
+pub use failed::FailedCall;
 pub use future::{Canceller, Future, Timing, cancel_all, probe_any, wait_all, wait_any};
+pub use group::{Group, Joined, Joint, Ticket};
 pub use reference::{On, Reference};
 pub use transfer::Transfer;
 pub use watcher::Watched;
@@ -89,6 +93,7 @@ struct Inner {
     /// How long a server that nobody sees yet is waited for, in milliseconds.
     patience: AtomicU64,
     watcher: watcher::Watcher,
+    failures: failed::Failures,
     copies: transfer::Copies,
     /// Sends behind the callers' backs.
     flusher: Arc<Flusher>,
@@ -130,6 +135,7 @@ impl Client {
             check: OnceLock::new(),
             patience: AtomicU64::new(0),
             watcher: watcher::Watcher::default(),
+            failures: failed::Failures::default(),
             copies: transfer::Copies::default(),
             flusher: Arc::default(),
         };
