@@ -65,7 +65,15 @@ def structure(name: str) -> str:
 def constants() -> str:
     """The enumerations and the few numbers that are macros."""
     numbers = [(RENAMED.get(name, name), str(value)) for name, value in header.constants()]
-    for name in ("MAX_RANK", "NAME_ROOM", "UNIT_ROOM", "TEXT_ROOM", "VERSION_MAJOR", "VERSION_MINOR", "VERSION_PATCH"):
+    for name in (
+        "MAX_RANK",
+        "NAME_ROOM",
+        "UNIT_ROOM",
+        "TEXT_ROOM",
+        "VERSION_MAJOR",
+        "VERSION_MINOR",
+        "VERSION_PATCH",
+    ):
         numbers.append((f"FB_{name}", header.macro(f"FB_{name}")))
     lines = [f"  integer, parameter, public :: {name} = {value}" for name, value in numbers]
     assert header.macro("FB_FOREVER") == header.macro("FB_JOB_END") == "(-1.0)"

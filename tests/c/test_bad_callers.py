@@ -7,7 +7,20 @@ from pathlib import Path
 
 from kit import SANITIZERS, Home, Kit, functions
 
-HANDLE_KINDS = ["run", "snapshot", "table", "rows", "diagram", "client", "future", "bag", "group", "ref", "server", "request"]
+HANDLE_KINDS = [
+    "run",
+    "snapshot",
+    "table",
+    "rows",
+    "diagram",
+    "client",
+    "future",
+    "bag",
+    "group",
+    "ref",
+    "server",
+    "request",
+]
 # Functions for which NULL is nothing, or which have nothing that could be wrong.
 TAKES_NULL = {
     "fb_run_close",
