@@ -21,7 +21,7 @@ use super::request;
 use super::table::Offer;
 use super::tied::Tied;
 use super::transfer::{OwnCopy, Transfer};
-use super::{Asked, Choice, Inner, Sent, reply, spare};
+use super::{Asked, Choice, Client, Inner, Sent, reply, spare};
 
 /// The connection to a server may be cut so often under one call: before anything of it was sent, and after.
 const CUTS: usize = 2;
@@ -128,7 +128,8 @@ fn in_order(signature: &Signature, args: &mut [Arg<'_>]) -> Result<()> {
 impl<'a> Future<'a> {
     pub(super) fn send(inner: Arc<Inner>, name: &str, args: Vec<Arg<'a>>, how: How) -> Result<Future<'a>> {
         // Before a server is waited for: nobody can work on what is lost.
-        let first = reference::first(&inner, name, &args)?;
+        let first =
+            reference::first(&inner, name, &args).inspect_err(|e| inner.failures.note(name, e, None))?;
         Future::send_made(inner, name, how, |_, _| Ok((args, first)))
     }
 
@@ -146,23 +147,34 @@ impl<'a> Future<'a> {
         })
     }
 
-    /// Sends a call whose arguments are made of the signature, with the first thing that they refer to.
+    /// Sends a call whose arguments are made of the signature, with the first thing that they refer to. One that does not
+    /// go has failed.
     fn send_made(
         inner: Arc<Inner>,
         name: &str,
         how: How,
         make: impl FnOnce(&Arc<Inner>, &Signature) -> Result<(Vec<Arg<'a>>, Option<&'a Reference>)>,
     ) -> Result<Future<'a>> {
-        let begun = how.timed.then(Instant::now);
         inner.check_process()?;
+        let sent = Future::try_to_send(&inner, name, how, make);
+        sent.inspect_err(|e| inner.failures.note(name, e, None))
+    }
+
+    fn try_to_send(
+        inner: &Arc<Inner>,
+        name: &str,
+        how: How,
+        make: impl FnOnce(&Arc<Inner>, &Signature) -> Result<(Vec<Arg<'a>>, Option<&'a Reference>)>,
+    ) -> Result<Future<'a>> {
+        let begun = how.timed.then(Instant::now);
         let mut offer = inner.find(name, how.tied.as_deref(), how.allowed)?;
-        let (mut args, first) = make(&inner, &offer.signature)?;
+        let (mut args, first) = make(inner, &offer.signature)?;
         in_order(&offer.signature, &mut args)?;
         args.iter().try_for_each(|a| a.check().map_err(|e| e.within(name)))?;
         let mut given: Vec<Given> = args.iter().map(Arg::given).collect();
         offer.signature.check(&mut given)?;
-        let bound = first.map(|r| reference::holder(&inner, &mut offer, r)).transpose()?;
-        Future::begin(inner, offer, bound, (args, given), (how, begun))
+        let bound = first.map(|r| reference::holder(inner, &mut offer, r)).transpose()?;
+        Future::begin(inner.clone(), offer, bound, (args, given), (how, begun))
     }
 
     /// Sends a call of a server's own services.
@@ -499,7 +511,7 @@ impl<'a> Future<'a> {
                 },
             };
             if let Err(e) = outcome {
-                self.state = State::Done(Err(e));
+                self.fail(e);
                 return true;
             }
         }
@@ -537,7 +549,11 @@ impl<'a> Future<'a> {
     /// It is complete: takes in what came back.
     fn end(&mut self, returned: Returned) -> bool {
         if let State::Sent { connection, pending } = std::mem::replace(&mut self.state, State::Taken) {
-            self.state = State::Done(self.finish(&connection, returned));
+            let finished = self.finish(&connection, returned);
+            if let Err(e) = &finished {
+                self.inner.failures.note(self.offer.signature.name().as_str(), e, Some(&connection.info));
+            }
+            self.state = State::Done(finished);
             spare::keep_pending(pending);
         }
         true
@@ -620,7 +636,27 @@ impl<'a> Future<'a> {
     /// Ends it before it is complete: if it has not begun it will not be run.
     fn end_with(&mut self, why: Error) {
         self.abandon();
+        self.fail(why);
+    }
+
+    /// It has ended, without a reply.
+    fn fail(&mut self, why: Error) {
+        self.note(&why);
         self.state = State::Done(Err(why));
+    }
+
+    /// Keeps among the calls that have failed what went wrong with it.
+    pub fn note(&self, why: &Error) {
+        let server = match &self.state {
+            State::Sent { connection, .. } => Some(&*connection.info),
+            _ => None,
+        };
+        self.inner.failures.note(self.offer.signature.name().as_str(), why, server);
+    }
+
+    /// The client that calls.
+    pub fn client(&self) -> Client {
+        Client::of(self.inner.clone())
     }
 
     /// What gives it up while another thread waits for it.
@@ -683,6 +719,14 @@ impl Drop for Future<'_> {
     fn drop(&mut self) {
         self.disown();
         self.abandon();
+        if matches!(self.state, State::Sent { .. })
+            && let (Some(allowed), Some(begun)) = (self.allowed, self.begun)
+            && begun.elapsed() >= allowed
+        {
+            let text =
+                format!("{} had no result after {} s", self.offer.signature.name(), allowed.as_secs_f64());
+            self.note(&Error::new(Code::Timeout, text));
+        }
     }
 }
 

@@ -21,7 +21,9 @@ mod attach;
 mod bag;
 mod connection;
 mod estimate;
+mod failed;
 mod future;
+mod group;
 mod lead;
 mod pace;
 mod placement;
@@ -49,7 +51,9 @@ use forebay_types::{Code, Error, Result, Signature};
 
 pub use args::{Arg, Value};
 pub use bag::{Bag, BagOptions, BagView, Counts, Next, Space, Task, TaskFate, TaskState, TaskValue};
+pub use failed::FailedCall;
 pub use future::{Canceller, Future, Timing, cancel_all, probe_any, wait_all, wait_any};
+pub use group::{Group, Joined, Joint, Ticket};
 pub use placement::{Choice, Named, Placement, ServerView, TaskView};
 pub use reference::{On, Reference};
 pub use tied::Only;
@@ -101,6 +105,7 @@ struct Inner {
     /// How long a server that nobody sees yet is waited for, in milliseconds.
     patience: AtomicU64,
     watcher: watcher::Watcher,
+    failures: failed::Failures,
     copies: transfer::Copies,
     /// Calls that no server has room for yet.
     queue: Arc<Queue>,
@@ -162,6 +167,7 @@ impl Client {
             check: OnceLock::new(),
             patience: AtomicU64::new(0),
             watcher: watcher::Watcher::default(),
+            failures: failed::Failures::default(),
             copies: transfer::Copies::default(),
             queue: Arc::default(),
             rule: OnceLock::new(),
