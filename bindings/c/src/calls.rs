@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use forebay::call::{Client, Transfer};
+use forebay::call::{Client, Named, Only, Transfer};
 use forebay::{Code, Error, Result};
 
 use crate::args::{ResultPlaces, fb_arg, prepare};
@@ -42,6 +42,40 @@ pub extern "C" fn fb_patience(client: *mut fb_client, seconds: f64) -> fb_status
         let object = handle::get(client)?;
         let wait = given::timeout(seconds)?.unwrap_or(std::time::Duration::MAX);
         object.patience(wait);
+        Ok(())
+    })
+}
+
+/// Which server gets a call is decided by that rule, once a client: "least" (the default), where the call is over
+/// first, by what is known of how long calls of that size take there and of what is there already; "turns", each server in
+/// turn, whatever it has to do.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_place_by(client: *mut fb_client, rule: *const c_char) -> fb_status {
+    status(|| {
+        let object = handle::get(client)?;
+        object.place_by(Named::parse(given::text(rule, "rule")?)?);
+        Ok(())
+    })
+}
+
+/// A client like `client`, whose calls go to one server only: that of the name `server` (to any of them if several share it)
+/// or, when `server` is NULL, that of the process `pid`. Its arrays lie there, too. It shares the connections of
+/// `client`; close it with fb_disconnect. Its calls fail with FB_NO_SERVER when there is no such server that offers the service.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_on(
+    client: *mut fb_client,
+    server: *const c_char,
+    pid: u32,
+    tied: *mut *mut fb_client,
+) -> fb_status {
+    status(|| {
+        let object = handle::get(client)?;
+        let out = given::out(tied, "tied")?;
+        let only = match given::optional_text(server, "server")? {
+            Some(name) => Only::Name(name.to_owned()),
+            None => Only::Pid(pid),
+        };
+        out.set(handle::give(object.on(only), 0)?);
         Ok(())
     })
 }

@@ -10,7 +10,7 @@ module forebay_calls
   use forebay_structures
   implicit none
   private
-  public :: fb_connect, fb_call, fb_call_async, fb_wait, fb_wait_all, fb_wait_any, fb_probe_any, fb_cancel_all
+  public :: fb_connect, fb_on, fb_call, fb_call_async, fb_wait, fb_wait_all, fb_wait_any, fb_probe_any, fb_cancel_all
   public :: fb_call_timing, fb_failed, fb_ref_create, fb_ref_server, fb_ref
 
   !> Makes an array of zeros on a server.
@@ -39,6 +39,27 @@ contains
     if (status == FB_OK) call hold(client%at, A_CLIENT, made)
     call settle(status, stat, errmsg)
   end subroutine fb_connect
+
+  !> A client whose calls go to one server only: that of the name `server` (to any of them if several share it), or that of
+  !> the process `pid`. It shares the connections of `client`, and its arrays lie there.
+  subroutine fb_on(client, tied, server, pid, stat, errmsg)
+    type(fb_client), intent(in) :: client
+    type(fb_client), intent(inout) :: tied
+    character(len=*), intent(in), optional :: server
+    integer(int32), intent(in), optional :: pid
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    character(kind=c_char), allocatable, target :: c_server(:)
+    type(c_ptr) :: made
+    integer(c_int) :: status
+    integer(c_int32_t) :: process
+    made = c_null_ptr
+    process = 0
+    if (present(pid)) process = pid
+    status = lib_on(id(client%at), text(server, c_server), process, made)
+    if (status == FB_OK) call hold(tied%at, A_CLIENT, made)
+    call settle(status, stat, errmsg)
+  end subroutine fb_on
 
   !> Calls a service and waits for its results, at most `timeout` seconds: one argument for each parameter.
   subroutine fb_call(client, service, args, timeout, stat, errmsg)

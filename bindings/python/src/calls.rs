@@ -9,7 +9,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
-use forebay::call::{Transfer, Value, standing};
+use forebay::call::{Named, Only, Transfer, Value, standing};
 use forebay::{Code, Param, Result};
 use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::IntoPyObjectExt;
@@ -235,13 +235,40 @@ pub fn returned(py: Python<'_>, values: Vec<Value>) -> PyResult<Bound<'_, PyAny>
     }
 }
 
+/// Servers by their name, or one by its pid.
+#[derive(FromPyObject)]
+enum Servers {
+    Name(String),
+    Pid(u32),
+}
+
 #[pymethods]
 impl Client {
+    /// Connects, or is one like `of` whose calls go to certain servers: those of a name, or the one of a pid.
     #[new]
-    fn new(py: Python<'_>, broker: Option<PathBuf>) -> PyResult<Client> {
+    #[pyo3(signature = (broker=None, *, of=None, on=None))]
+    fn new(
+        py: Python<'_>,
+        broker: Option<PathBuf>,
+        of: Option<&Bound<'_, Client>>,
+        on: Option<Servers>,
+    ) -> PyResult<Client> {
+        if let (Some(of), Some(on)) = (of, on) {
+            let only = match on {
+                Servers::Name(name) => Only::Name(name),
+                Servers::Pid(pid) => Only::Pid(pid),
+            };
+            return Ok(Client { inner: of.get().inner.on(only) });
+        }
         let inner = released_from(py, move || forebay::connect(broker.as_deref()))?;
         inner.on_wait(signals);
         Ok(Client { inner })
+    }
+
+    /// Which server gets a call is decided by that rule: ``least`` or ``turns``.
+    fn place_by(&self, py: Python<'_>, rule: &str) -> PyResult<()> {
+        self.inner.place_by(Named::parse(rule).map_err(|e| errors::raise(py, &e))?);
+        Ok(())
     }
 
     /// For how long calls wait for a server that is not there yet, in seconds.

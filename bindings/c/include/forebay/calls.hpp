@@ -41,6 +41,14 @@ public:
     // For how many seconds each call waits for a service that nobody offers yet.
     void patience(double seconds) { check(fb_patience(handle_.open(), seconds)); }
 
+    // Which server gets a call is decided by that rule, once a client: "least" (the default), where the call is over first;
+    // "turns", each server in turn.
+    void place_by(const char *rule) { check(fb_place_by(handle_.open(), rule)); }
+    // A client whose calls go to one server only: that of a name (to any of them if several share it), or of a process.
+    // It shares the connections of this one, and its arrays lie there.
+    client on(const char *server) const { return tied(server, 0); }
+    client on(std::uint32_t pid) const { return tied(nullptr, pid); }
+
     // Calls a service and waits for its results: one argument for each parameter of the signature, results included.
     template <class... Args>
     void call(const char *service, const Args &...args) const
@@ -140,6 +148,13 @@ public:
     }
 
 private:
+    explicit client(fb_client *handle) { handle_.reset(handle); }
+    client tied(const char *server, std::uint32_t pid) const
+    {
+        fb_client *handle = nullptr;
+        check(fb_on(handle_.open(), server, pid, &handle));
+        return client(handle);
+    }
     reference create(const detail::described &array, const fb_ref_opts *opts) const
     {
         fb_ref *handle = nullptr;

@@ -24,7 +24,20 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 Transfer = Literal["nowait", "wait", "copy"]
+
+Placement = Literal["least", "turns"]
 """When the memory of arguments that are only read is the caller's again."""
+
+
+class ServiceServer(NamedTuple):
+    """A server that offers a service."""
+
+    name: str
+    """Its name, which others may share."""
+    pid: int
+    """Its process."""
+    host: str
+    """Where that runs."""
 
 
 class Service:
@@ -39,6 +52,12 @@ class Service:
     def signature(self) -> str:
         """What it takes and gives, in the signature language; raises ``NoServer``."""
         return self._client.signature(self.name)
+
+    @property
+    def servers(self) -> list[ServiceServer]:
+        """Who offers it; none when nobody does."""
+        offers = {signature.split("(", 1)[0]: servers for signature, servers in self._client.offers()}
+        return [ServiceServer(*server) for server in offers.get(self.name, [])]
 
     def __call__(self, *args: Any, timeout: float | None = None) -> Any:
         return self._client.call(self.name, *args, timeout=timeout)
@@ -156,6 +175,18 @@ class Client(_forebay.Client):
         """The services that are offered."""
         return Services(self)
 
+    def on(self, server: str | int) -> Client:
+        """A client whose calls go to one server only: that of a name (to any of them if several share it), or of a pid.
+
+        It shares the connections of this one, and its arrays are made on that server. Its calls raise ``NoServer`` when
+        there is no such server that offers the service. One for each server::
+
+            clients = [c.on(server.pid) for server in c.services["f"].servers]
+        """
+        if not isinstance(server, (str, int)) or isinstance(server, bool):
+            raise _forebay.BadArgument(f"server {server!r}: give the name of a server, or its pid")
+        return Client(of=self, on=server)
+
     def array(
         self,
         shape: int | Sequence[int],
@@ -264,12 +295,21 @@ class Client(_forebay.Client):
         ]
 
 
-def connect(broker: str | os.PathLike[str] | None = None, *, wait: float | None = None) -> Client:
+def connect(
+    broker: str | os.PathLike[str] | None = None,
+    *,
+    wait: float | None = None,
+    placement: Placement = "least",
+) -> Client:
     """Connects to a broker: the one given, that of ``FOREBAY_BROKER``, the node's agent, or one that is started.
 
     ``wait``: for so many seconds this waits for a broker that is not there yet, and each call (or array) of the client
     for a server that offers the service, at most its own ``timeout``. For programs that are started before their
     servers. ``FOREBAY_PATIENCE`` if not given, not at all without it. Raises ``NoServer`` after that.
+
+    ``placement`` says which server gets a call. ``least``: the one where it is over first, by what is known of how long
+    calls of that size take there and of what is there already; calls that none would begin yet wait in this process.
+    ``turns``: each server in turn, at once.
     """
     until = time.monotonic() + (wait or 0.0)
     while True:
@@ -282,6 +322,8 @@ def connect(broker: str | os.PathLike[str] | None = None, *, wait: float | None 
         else:
             if wait is not None:
                 client.patience(wait)
+            if placement != "least":
+                client.place_by(placement)
             return client
 
 

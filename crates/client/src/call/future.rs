@@ -472,7 +472,7 @@ impl<'a> Future<'a> {
             self.inner.queue.drive(&self.inner);
             if let Some(outcome) = self.leave_queue() {
                 if let Err(e) = outcome {
-                    self.state = State::Done(Err(e));
+                    self.fail(e);
                 }
                 continue;
             }

@@ -26,6 +26,7 @@ use super::args::Arg;
 use super::connection::Connection;
 use super::future::Future;
 use super::table::Offer;
+use super::tied::Only;
 use super::{Client, Inner, SLICE, Sent, lock};
 use crate::run::View;
 
@@ -87,6 +88,11 @@ impl Client {
 
     fn create(&self, meta: ArrayMeta, on: On, zero: bool) -> Result<Reference> {
         let (inner, mut tried) = (&self.inner, Vec::new());
+        let only = match on {
+            On::Server(name) => Some(Only::Name(name.to_owned())),
+            On::Any => self.tied.as_ref().map(|tied| tied.only().clone()),
+            On::With(_) => None,
+        };
         inner.check_process()?;
         meta.bytes()?;
         loop {
@@ -97,8 +103,7 @@ impl Client {
                         "the array that the new one is to lie beside is another client's; give one of this client's",
                     ));
                 }
-                On::Server(name) => inner.home(Some(name), &tried),
-                On::Any => inner.home(None, &tried),
+                On::Server(_) | On::Any => inner.home(only.as_ref(), &tried),
             }?;
             match create_on(inner, &home, &meta, zero) {
                 Ok(number) => {
@@ -143,21 +148,21 @@ impl Inner {
     /// The server that is to hold an array.
     fn home(
         self: &Arc<Self>,
-        name: Option<&str>,
+        only: Option<&Only>,
         tried: &[forebay_types::directory::Incarnation],
     ) -> Result<Arc<Home>> {
         let newest = lock(&self.newest).upgrade();
         let fits = |home: &Arc<Home>| {
             home.0.lost().is_none()
                 && !tried.contains(&home.0.info.incarnation)
-                && name.is_none_or(|n| *home.0.name == *n)
+                && only.is_none_or(|only| only.is(&home.0.info))
         };
         if let Some(home) = newest.filter(fits) {
             return Ok(home);
         }
         let (mut tried, mut cut) = (tried.to_vec(), Vec::new());
         loop {
-            let server = self.seek(None, |table| table.server(name, &tried))?;
+            let server = self.seek(None, |table| table.server(only, &tried))?;
             match self.connection(&server, None) {
                 Ok(connection) => return Ok(Arc::new(Home(connection))),
                 Err(Sent::Not(e)) => return Err(e),

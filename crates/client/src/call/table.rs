@@ -23,6 +23,7 @@ use super::connection::{Connection, Reach};
 use super::estimate::{Estimates, Size};
 use super::lock;
 use super::placement::{ServerView, window};
+use super::tied::Only;
 
 /// How old the table may be at a call.
 const FRESH: Duration = Duration::from_secs(2);
@@ -270,12 +271,12 @@ impl BrokerView {
         )
     }
 
-    /// The next server in turn, of that name if one is given.
-    fn server(&mut self, name: Option<&str>, without: &[Incarnation]) -> Option<Arc<ServerInfo>> {
+    /// The next server in turn, of those only if some are named.
+    fn server(&mut self, only: Option<&Only>, without: &[Incarnation]) -> Option<Arc<ServerInfo>> {
         let mut servers: Vec<&Arc<ServerInfo>> = self.offers.values().flat_map(|o| &o.servers).collect();
         servers.sort_by_key(|s| s.incarnation);
         servers.dedup_by_key(|s| s.incarnation);
-        servers.retain(|s| name.is_none_or(|n| s.name == n) && !without.contains(&s.incarnation));
+        servers.retain(|s| only.is_none_or(|only| only.is(s)) && !without.contains(&s.incarnation));
         let found = (*servers.get(self.turn % servers.len().max(1))?).clone();
         self.turn = self.turn.wrapping_add(1);
         Some(found)
@@ -428,17 +429,17 @@ impl Table {
         }
     }
 
-    /// The next server in turn, of that name if one is given; looks anew when there is none.
-    pub fn server(&self, name: Option<&str>, without: &[Incarnation]) -> Result<Arc<ServerInfo>> {
-        let mut found = lock(&self.known).server(name, without);
+    /// The next server in turn, of those only if some are named; looks anew when there is none.
+    pub fn server(&self, only: Option<&Only>, without: &[Incarnation]) -> Result<Arc<ServerInfo>> {
+        let mut found = lock(&self.known).server(only, without);
         if found.is_none() {
             self.refresh(LONG)?;
-            found = lock(&self.known).server(name, without);
+            found = lock(&self.known).server(only, without);
         }
         found.ok_or_else(|| {
-            let text = match name {
-                Some(name) => {
-                    format!("there is no server {name:?} to hold an array; `forebay services` lists servers")
+            let text = match only {
+                Some(only) => {
+                    format!("there is no {only} to hold an array; `forebay services` lists servers")
                 }
                 None => "there is no server to hold an array; start one with `forebay serve`".to_owned(),
             };

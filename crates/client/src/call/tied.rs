@@ -19,7 +19,7 @@ pub enum Only {
 }
 
 impl Only {
-    fn is(&self, server: &ServerInfo) -> bool {
+    pub(super) fn is(&self, server: &ServerInfo) -> bool {
         match self {
             Only::Name(name) => server.name == *name,
             Only::Pid(pid) => server.pid == *pid,
@@ -46,6 +46,11 @@ pub(super) struct Tied {
 impl Tied {
     pub fn to(only: Only) -> Tied {
         Tied { only, last: Mutex::default() }
+    }
+
+    /// Which servers.
+    pub fn only(&self) -> &Only {
+        &self.only
     }
 
     /// What of an offer lies at these servers.
