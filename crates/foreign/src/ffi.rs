@@ -129,12 +129,12 @@ impl Interface {
     pub fn call(&self, frame: &mut Frame) -> [u8; 32] {
         assert_eq!(frame.count, self.count, "arguments of a call");
         let mut places = [const { MaybeUninit::<*mut c_void>::uninit() }; MOST];
-        for i in 0..frame.count {
+        let values = frame.values[..frame.count].iter_mut().zip(&mut frame.scalars).enumerate();
+        for ((i, (value, scalar)), place) in values.zip(&mut places) {
             if frame.indirect & 1 << i != 0 {
-                let at = frame.scalars[i].as_mut_ptr();
-                frame.values[i].write(at as usize as u128);
+                value.write(scalar.as_mut_ptr() as usize as u128);
             }
-            places[i].write(frame.values[i].as_mut_ptr().cast());
+            place.write(value.as_mut_ptr().cast());
         }
         let mut returned = [0u128; 2];
         // SAFETY: any pointer to code may be seen as a function; with what it is called follows.
