@@ -54,7 +54,7 @@ RENAMED = {"FB_IN": "IS_IN", "FB_OUT": "IS_OUT", "FB_INOUT": "IS_INOUT"}
 # The dtypes that Fortran has a type for; elements of others are given as the integers that their bits are.
 OWN = ("i8", "i16", "i32", "i64", "f32", "f64", "c64", "c128", "bool", "str")
 # Structures that a user of the module sees, with the names they have in C.
-SHOWN = ("fb_stats", "fb_step_info", "fb_timing", "fb_server_load", "fb_bag_totals")
+SHOWN = ("fb_stats", "fb_step_info", "fb_timing", "fb_server_load", "fb_bag_totals", "fb_failure")
 
 
 def structure(name: str) -> str:
@@ -65,7 +65,15 @@ def structure(name: str) -> str:
 def constants() -> str:
     """The enumerations and the few numbers that are macros."""
     numbers = [(RENAMED.get(name, name), str(value)) for name, value in header.constants()]
-    for name in ("MAX_RANK", "NAME_ROOM", "UNIT_ROOM", "VERSION_MAJOR", "VERSION_MINOR", "VERSION_PATCH"):
+    for name in (
+        "MAX_RANK",
+        "NAME_ROOM",
+        "UNIT_ROOM",
+        "TEXT_ROOM",
+        "VERSION_MAJOR",
+        "VERSION_MINOR",
+        "VERSION_PATCH",
+    ):
         numbers.append((f"FB_{name}", header.macro(f"FB_{name}")))
     lines = [f"  integer, parameter, public :: {name} = {value}" for name, value in numbers]
     assert header.macro("FB_FOREVER") == header.macro("FB_JOB_END") == "(-1.0)"

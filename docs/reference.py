@@ -60,7 +60,19 @@ def c() -> str:
 
 
 # What a header of C++ is about, by its name, in the order of a reader.
-CPP_HEADERS = ("run", "snapshots", "tables", "watch", "calls", "bags", "arguments", "server", "arrays")
+CPP_HEADERS = (
+    "run",
+    "snapshots",
+    "tables",
+    "watch",
+    "calls",
+    "futures",
+    "groups",
+    "bags",
+    "arguments",
+    "server",
+    "arrays",
+)
 
 
 # What the page leaves out of a class: what it says of all of them at its top, and what no user writes.

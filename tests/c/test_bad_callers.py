@@ -7,7 +7,20 @@ from pathlib import Path
 
 from kit import SANITIZERS, Home, Kit, functions
 
-HANDLE_KINDS = ["run", "snapshot", "table", "rows", "diagram", "client", "future", "ref", "server", "request"]
+HANDLE_KINDS = [
+    "run",
+    "snapshot",
+    "table",
+    "rows",
+    "diagram",
+    "client",
+    "future",
+    "bag",
+    "group",
+    "ref",
+    "server",
+    "request",
+]
 # Functions for which NULL is nothing, or which have nothing that could be wrong.
 TAKES_NULL = {
     "fb_run_close",
@@ -107,6 +120,8 @@ HANDLES = r"""
     fb_server *server = NULL, *freed_fb_server = NULL;
     fb_future *freed_fb_future = NULL;
     fb_ref *freed_fb_ref = NULL;
+    fb_bag *freed_fb_bag = NULL;
+    fb_group *freed_fb_group = NULL;
     fb_request *freed_fb_request = NULL;
     const fb_open_opts opts = { .size = sizeof opts, .buffer = 4 << 20, .scratch = 1 };
     OK(fb_run_open(argv[1], "w", &opts, &freed_fb_run));
@@ -132,6 +147,10 @@ HANDLES = r"""
     OK(fb_wait(freed_fb_future, FB_FOREVER));
     OK(fb_future_free(freed_fb_future));
     CHECK(freed_fb_request != NULL);
+    OK(fb_bag_open(client, "nothing", NULL, &freed_fb_bag));
+    OK(fb_bag_free(freed_fb_bag));
+    OK(fb_group_begin(client, NULL, &freed_fb_group));
+    OK(fb_group_end(freed_fb_group, FB_FOREVER, NULL));
     OK(fb_ref_create(client, FB_DENSE(NULL, FB_F64, 3), NULL, &freed_fb_ref));
     OK(fb_ref_kill(freed_fb_ref));
     OK(fb_server_create(NULL, &freed_fb_server));

@@ -137,6 +137,13 @@ def test_a_program_works_on_a_bag_of_tasks(kit: Kit, home: Home, how: str) -> No
     assert home.run(program, *["small"] * is_under, under=VALGRIND if is_under else ()) == "done\n"
 
 
+@pytest.mark.parametrize("how", ["plainly", "under the address sanitizer", "under valgrind"])
+def test_a_program_works_with_groups_and_is_told_the_ends_of_calls(kit: Kit, home: Home, how: str) -> None:
+    program = kit.compile(PROGRAMS / "group.c", *(SANITIZERS if "sanitizer" in how else []))
+    is_under = "valgrind" in how
+    assert home.run(program, *["alone"] * is_under, under=VALGRIND if is_under else ()) == "done\n"
+
+
 def test_a_bag_of_tasks_has_all_results_although_a_server_is_killed(kit: Kit, home: Home) -> None:
     program = kit.compile(PROGRAMS / "bag.c")
     servers = [home.start_ready(program, "serve") for _ in range(2)]
@@ -262,6 +269,15 @@ def test_a_program_in_modern_cplusplus_uses_the_library(
         program = kit.compile(PROGRAMS / f"{name}.cpp", "-std=c++17", *flags)
         place = run_path.with_name(f"{name}.fb")
         assert home.run(program, place, under=VALGRIND if "valgrind" in how else ()) == "done\n"
+
+
+@pytest.mark.parametrize("how", ["plainly", "under the address sanitizer", "under valgrind"])
+def test_a_program_in_modern_cplusplus_works_with_groups_and_is_told_the_ends_of_calls(
+    kit: Kit, home: Home, how: str
+) -> None:
+    flags = SANITIZERS if "sanitizer" in how else []
+    program = kit.compile(PROGRAMS / "groups.cpp", "-std=c++17", *flags)
+    assert home.run(program, under=VALGRIND if "valgrind" in how else ()) == "done\n"
 
 
 def test_a_program_in_modern_cplusplus_uses_an_agent(

@@ -162,6 +162,14 @@ def test_a_program_works_on_a_bag_of_tasks(fortran: Fortran, home: Home) -> None
     assert home.run(fortran.compile(PROGRAMS / "bag.f90")) == "done\n"
 
 
+def test_a_program_works_with_groups_and_is_told_the_ends_of_calls(fortran: Fortran, home: Home) -> None:
+    assert home.run(fortran.compile(PROGRAMS / "group.f90")) == "done\n"
+
+
+def test_valgrind_finds_nothing_in_groups(fortran: Fortran, home: Home) -> None:
+    assert home.run(fortran.compile(PROGRAMS / "group.f90", plain=True), under=VALGRIND) == "done\n"
+
+
 def test_a_bag_of_tasks_has_all_results_although_a_server_is_killed(
     kit: Kit, fortran: Fortran, home: Home
 ) -> None:

@@ -28,6 +28,7 @@ CLASSES = {
     "fb_future": (["Future"], ""),
     "fb_ref": (["Reference"], "ref_"),
     "fb_bag": (["Map"], "bag_"),
+    "fb_group": (["Group"], "group_"),
     "fb_server": (["Server"], "server_"),
 }
 

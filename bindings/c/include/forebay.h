@@ -36,9 +36,10 @@ extern "C" {
 
 /* Highest rank of an array. */
 #define FB_MAX_RANK 8
-/* Room for a name and for a unit, the zero at its end included. */
+/* Room for a name, for a unit, and for the text of an error that is kept, the zero at its end included. */
 #define FB_NAME_ROOM 256
 #define FB_UNIT_ROOM 65
+#define FB_TEXT_ROOM 1024
 /* As a timeout: no limit. */
 #define FB_FOREVER (-1.0)
 /* As a time limit of fb_steps_with: the end of the Slurm job. */
@@ -190,6 +191,9 @@ typedef struct fb_diagram fb_diagram;
 /* A call under way. */
 typedef struct fb_future fb_future;
 
+/* Calls that run at the same time. */
+typedef struct fb_group fb_group;
+
 /* An array that a server holds for a client. */
 typedef struct fb_ref fb_ref;
 
@@ -229,7 +233,8 @@ const char *fb_status_remedy(fb_status code);
 
 /* For a function of the program that Forebay calls and that fails by itself: keeps a text as this thread's last error and
    returns `code`, which is to be returned. Write `return fb_fail(FB_IO, "the file of the mesh is gone");`. FB_BAD_ARGUMENT,
-   with a text that says so, when `code` is FB_OK or no status, or the text is no UTF-8. */
+   with a text that says so, when `code` is FB_OK or no status, or the text is no UTF-8. In a function that is told the end
+   of a call, which returns nothing, the failure is found by fb_failed. */
 fb_status fb_fail(fb_status code,
                   const char *text);
 
@@ -1018,6 +1023,24 @@ fb_status fb_parameter_str(fb_run *run,
 
 /* --- calls --------------------------------------------------------------------------------- */
 
+/* A call that has failed. */
+typedef struct {
+    /* sizeof(fb_failure), set before the call. */
+    size_t size;
+    /* What kind of failure it is. */
+    fb_status code;
+    /* Pid of the server that had it; 0 where it has reached none. */
+    uint32_t server_pid;
+    /* Seconds since 1970 at which it was known. */
+    double when;
+    /* Name of that server. */
+    char server[FB_NAME_ROOM];
+    /* The service that was called. */
+    char service[FB_NAME_ROOM];
+    /* The beginning of the text of its error. */
+    char text[FB_TEXT_ROOM];
+} fb_failure;
+
 /* Connects to the broker and takes its table of services.
 
    `broker` is the path of its socket, or its address "fb://HOST:PORT"; NULL: FOREBAY_BROKER, else the
@@ -1029,7 +1052,8 @@ fb_status fb_connect(const char *broker, fb_client **client);
    without it. For programs that are started before their servers. */
 fb_status fb_patience(fb_client *client, double seconds);
 
-/* Closes a client; its calls under way are cancelled when they are freed. NULL is nothing. */
+/* Closes a client; its calls under way are cancelled when they are freed. FB_BAD_ARGUMENT in a function that is told the
+   end of a call. NULL is nothing. */
 fb_status fb_disconnect(fb_client *client);
 
 /* Calls a service by name and waits for its results.
@@ -1079,6 +1103,12 @@ fb_status fb_services(fb_client *client, char ***signatures, int64_t *count);
 
 /* The signature of a service; free it with fb_free. */
 fb_status fb_signature(fb_client *client, const char *service, char **signature);
+
+/* One of the last 1,000 calls of a client that have failed, counted from the newest: `index` 0, 1 and so on, until
+   FB_NOT_FOUND. Calls that were given up are not among them, nor are tasks of a bag, which tells of its own. */
+fb_status fb_failed(fb_client *client,
+                    int64_t index,
+                    fb_failure *failure);
 
 /* --- calls under way ----------------------------------------------------------------------- */
 
@@ -1131,8 +1161,55 @@ fb_status fb_cancel_all(fb_future *const *futures, int count);
 /* Where the time of a call went; whole when it is complete. */
 fb_status fb_call_timing(fb_future *future, fb_timing *timing);
 
-/* Frees a call; one that is not complete is cancelled. NULL is nothing. */
+/* Frees a call; one that is not complete is cancelled, but for one of a group, which is the group's. A function that is
+   told of its end just now is waited for, unless it is its own thread that frees; none is told any more. NULL is nothing. */
 fb_status fb_future_free(fb_future *future);
+
+/* --- the ends of calls, told --------------------------------------------------------------- */
+
+/* Hears of the end of a call: `future` is complete, fb_wait for it returns at once. */
+typedef void (*fb_done_fn)(fb_future *future, void *user);
+
+/* Has `done` called with the call and `user` when it is complete: once, on a thread of the client, also when it was
+   cancelled or its server is lost. `user` may be NULL.
+
+   In it fb_wait for the call returns at once, as does fb_wait_all, and new calls may be made. A call that is waited for
+   there keeps others from being told meanwhile. A call that is complete already is told soon, never before this
+   returns. fb_disconnect is refused there; fb_future_free is not. */
+fb_status fb_notify(fb_future *future,
+                    fb_done_fn done,
+                    void *user);
+
+/* --- calls that run at the same time ------------------------------------------------------- */
+
+/* Begins a group: calls that run at the same time and are waited for together. `parent`, which may be NULL, is a group
+   that it stands within: the end of that ends this one first, if it is open still. Groups stand 64 deep at most. End it with
+   fb_group_end. */
+fb_status fb_group_begin(fb_client *client,
+                         fb_group *parent,
+                         fb_group **group);
+
+/* Calls a service within a group and returns at once. The arrays, texts and variables of `args` are the call's until
+   fb_group_end. `future`, which may be NULL, gets the call, to look at it, to wait for it alone or to be told its end;
+   free it with fb_future_free before or behind the group's end, which waits for it in any case. */
+fb_status fb_group_call(fb_group *group,
+                        const char *service,
+                        const fb_arg *args,
+                        int nargs,
+                        fb_future **future);
+
+/* Waits for all calls of a group, and for those of groups within it that are open, which end first; then frees it and
+   them. The status is that of the first call that failed, in the order in which they were made, and its text begins "call
+   3 of 12 (dgesv): "; others run on. `index`, which may be NULL, gets which, counted from 0, or -1.
+
+   FB_TIMEOUT with `index` -1 when a call is under way after `timeout` seconds: the group goes on, and may be ended again. */
+fb_status fb_group_end(fb_group *group,
+                       double timeout,
+                       int64_t *index);
+
+/* Gives up what is not complete of a group's calls, and of those of groups within it; no more calls are made in it. It is
+   ended by fb_group_end still, which takes no time then and tells FB_CANCELLED if nothing failed before. */
+fb_status fb_group_cancel(fb_group *group);
 
 /* --- many calls of one service ------------------------------------------------------------- */
 

@@ -2,15 +2,22 @@
 
 use std::ffi::{c_char, c_int};
 use std::path::Path;
+use std::sync::Arc;
+use std::time::SystemTime;
 
-use forebay::Result;
 use forebay::call::{Client, Transfer};
+use forebay::{Code, Error, Result};
 
 use crate::args::{ResultPlaces, fb_arg, prepare};
+use crate::data::{NAME, letters};
 use crate::fault::{fb_status, status};
 use crate::futures::FutureObject;
+use crate::given::Sized0;
 use crate::kinds::{fb_client, fb_future};
-use crate::{given, handle, memory};
+use crate::{given, handle, memory, notices};
+
+/// Room for the text of an error, the zero at its end included.
+const TEXT: usize = 1024;
 
 /// Connects to the broker and takes its table of services.
 ///
@@ -39,10 +46,14 @@ pub extern "C" fn fb_patience(client: *mut fb_client, seconds: f64) -> fb_status
     })
 }
 
-/// Closes a client; its calls under way are cancelled when they are freed. NULL is nothing.
+/// Closes a client; its calls under way are cancelled when they are freed. FB_BAD_ARGUMENT in a function that is told the
+/// end of a call. NULL is nothing.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_disconnect(client: *mut fb_client) -> fb_status {
-    status(|| handle::free(client))
+    status(|| {
+        notices::none_here("fb_disconnect")?;
+        handle::free(client)
+    })
 }
 
 /// Calls a service by name and waits for its results.
@@ -91,7 +102,7 @@ fn call(
 }
 
 /// Sends a call; what comes back goes where `ResultPlaces` says. A clock is read only for one that is `timed`.
-fn send(
+pub fn send(
     client: &Client,
     name: &str,
     args: &[fb_arg],
@@ -159,7 +170,7 @@ fn call_async(
     let name = given::text(service, "service")?;
     let args = given::slice(args, nargs.into(), "args")?;
     let (back, future) = send(&object.handing_over(transfer), name, args, None, true)?;
-    out.set(handle::give(FutureObject::new(future, back), 0)?);
+    out.set(handle::give(Arc::new(FutureObject::new(future, back, false)), 0)?);
     Ok(())
 }
 
@@ -194,5 +205,55 @@ pub extern "C" fn fb_signature(
         let found = object.signature(given::text(service, "service")?)?;
         out.set(memory::give_text(&found.to_string())?);
         Ok(())
+    })
+}
+
+/// A call that has failed.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fb_failure {
+    /// sizeof(fb_failure), set before the call.
+    pub size: usize,
+    /// What kind of failure it is.
+    pub code: fb_status,
+    /// Pid of the server that had it; 0 where it has reached none.
+    pub server_pid: u32,
+    /// Seconds since 1970 at which it was known.
+    pub when: f64,
+    /// Name of that server.
+    pub server: [c_char; NAME],
+    /// The service that was called.
+    pub service: [c_char; NAME],
+    /// The beginning of the text of its error.
+    pub text: [c_char; TEXT],
+}
+
+// SAFETY: numbers and letters, the size first.
+unsafe impl Sized0 for fb_failure {}
+
+/// One of the last 1,000 calls of a client that have failed, counted from the newest: `index` 0, 1 and so on, until
+/// FB_NOT_FOUND. Calls that were given up are not among them, nor are tasks of a bag, which tells of its own.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_failed(client: *mut fb_client, index: i64, failure: *mut fb_failure) -> fb_status {
+    status(|| {
+        let object = handle::get(client)?;
+        let found = usize::try_from(index).ok().and_then(|index| object.failed_before(index));
+        let found = found.ok_or_else(|| {
+            Error::new(
+                Code::NotFound,
+                format!("there is no failed call {index} before the newest, which is 0; fewer are kept"),
+            )
+        })?;
+        let since = found.when.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let told = fb_failure {
+            size: size_of::<fb_failure>(),
+            code: found.code as fb_status,
+            server_pid: found.server.as_ref().map_or(0, |(_, pid)| *pid),
+            when: since.as_secs_f64(),
+            server: letters(found.server.as_ref().map_or("", |(name, _)| name)),
+            service: letters(&found.service),
+            text: letters(&found.text),
+        };
+        given::fill(failure, told, "fb_failure")
     })
 }

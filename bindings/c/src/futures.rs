@@ -3,10 +3,10 @@
 use std::ffi::{c_char, c_int};
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
-use forebay::call::{Future, Timing, standing, wait_all, wait_any};
+use forebay::call::{Client, Future, Joined, Timing, standing, wait_all, wait_any};
 use forebay::{Code, Error, Result};
 
 use crate::args::ResultPlaces;
@@ -15,6 +15,7 @@ use crate::fault::{fb_status, status};
 use crate::given::{self, Sized0};
 use crate::handle::{self, InUse};
 use crate::kinds::fb_future;
+use crate::notices::Notices;
 use crate::run::busy;
 
 /// A thread that waits for a call looks so often whether another one gave the call up.
@@ -29,6 +30,12 @@ pub struct FutureObject {
     given_up: AtomicBool,
     /// Somebody has seen that it is complete.
     complete: AtomicBool,
+    /// Who calls.
+    pub client: Client,
+    /// Who is told of its end.
+    pub notices: Notices,
+    /// It is a call of a group, which waits for it although its handle is freed.
+    of_group: bool,
 }
 
 struct State {
@@ -47,21 +54,30 @@ struct Claimed<'a> {
 
 impl FutureObject {
     /// A call that was sent.
-    pub fn new(future: Future<'static>, back: ResultPlaces) -> FutureObject {
+    pub fn new(future: Future<'static>, back: ResultPlaces, of_group: bool) -> FutureObject {
         let [waited, given_up, complete] = [const { AtomicBool::new(false) }; 3];
-        FutureObject { state: Mutex::new(State { future, back, outcome: None }), waited, given_up, complete }
+        let (client, notices) = (future.client(), Notices::default());
+        let state = Mutex::new(State { future, back, outcome: None });
+        FutureObject { state, waited, given_up, complete, client, notices, of_group }
     }
 
-    /// Its state, to wait for it or for a moment only: one thread at a time waits for a call.
+    /// Its state, to wait for it or for a moment only: one thread at a time waits for a call that is not complete.
     fn take(&self, waits: bool) -> Result<Claimed<'_>> {
-        if waits && self.waited.swap(true, Ordering::SeqCst) {
-            return Err(busy("the call"));
+        while waits && self.waited.swap(true, Ordering::SeqCst) {
+            if !self.complete.load(Ordering::SeqCst) {
+                return Err(busy("the call"));
+            }
+            std::thread::yield_now();
         }
         loop {
             let state = match self.state.try_lock() {
                 Ok(state) => state,
                 Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-                Err(TryLockError::WouldBlock) if !waits && self.waited.load(Ordering::SeqCst) => {
+                Err(TryLockError::WouldBlock)
+                    if !waits
+                        && self.waited.load(Ordering::SeqCst)
+                        && !self.complete.load(Ordering::SeqCst) =>
+                {
                     return Err(busy("the call"));
                 }
                 Err(TryLockError::WouldBlock) => {
@@ -94,15 +110,61 @@ impl FutureObject {
     fn heed(&self, state: &mut State) {
         if self.given_up.swap(false, Ordering::SeqCst) {
             state.future.cancel();
+            self.rouse();
+        }
+    }
+
+    /// Waits until it is complete, and keeps what has become of it; none when it is not in time.
+    fn wait(&self, timeout: Option<Duration>) -> Result<Option<Result<()>>> {
+        let mut state = self.take(true)?;
+        let outcome = in_slices(timeout, |slice| {
+            self.heed(&mut state);
+            let _ = state.look(slice);
+            state.outcome.clone()
+        });
+        self.complete.fetch_or(outcome.is_some(), Ordering::SeqCst);
+        Ok(outcome)
+    }
+
+    /// Who is to be told of its end looks at it: it is complete, and lies where it is found.
+    fn rouse(&self) {
+        if self.notices.is_any() {
+            self.client.rouse();
+        }
+    }
+
+    /// Whether there is something to do about it; nothing while another thread has it.
+    pub fn has_news(&self) -> bool {
+        match self.state.try_lock() {
+            Ok(state) => state.future.has_news(),
+            Err(TryLockError::Poisoned(_)) => true,
+            Err(TryLockError::WouldBlock) => false,
+        }
+    }
+
+    /// Keeps among the calls that have failed what went wrong with it.
+    pub fn note(&self, why: &Error) {
+        if let Ok(state) = self.take(false) {
+            state.future.note(why);
         }
     }
 
     /// Whether it is complete; one that another thread waits for just now is under way.
-    fn done(&self) -> bool {
+    pub fn done(&self) -> bool {
         if let Ok(mut state) = self.take(false) {
-            self.complete.fetch_or(state.future.done(), Ordering::Relaxed);
+            self.complete.fetch_or(state.future.done(), Ordering::SeqCst);
         }
-        self.complete.load(Ordering::Relaxed)
+        self.complete.load(Ordering::SeqCst)
+    }
+}
+
+impl Joined for FutureObject {
+    fn join(&self, timeout: Option<Duration>) -> Result<Option<Result<()>>> {
+        self.wait(timeout)
+    }
+
+    fn cancel(&self) {
+        FutureObject::cancel(self);
     }
 }
 
@@ -122,7 +184,10 @@ impl DerefMut for Claimed<'_> {
 
 impl Drop for Claimed<'_> {
     fn drop(&mut self) {
-        self.state = None;
+        let is_over = self.state.take().is_some_and(|state| !state.future.is_under_way());
+        if is_over {
+            self.object.rouse();
+        }
         if self.waits {
             self.object.waited.store(false, Ordering::SeqCst);
         }
@@ -169,17 +234,16 @@ pub extern "C" fn fb_wait(future: *mut fb_future, timeout: f64) -> fb_status {
     status(|| {
         let object = handle::get(future)?;
         let timeout = given::timeout(timeout)?;
-        let mut state = object.take(true)?;
-        in_slices(timeout, |slice| {
-            object.heed(&mut state);
-            let _ = state.look(slice);
-            state.outcome.clone()
-        })
-        .unwrap_or_else(|| state.look(Some(Duration::ZERO)))
+        match object.wait(timeout)? {
+            Some(outcome) => outcome,
+            None => object.take(true)?.look(Some(Duration::ZERO)),
+        }
     })
 }
 
-fn held(futures: *const *mut fb_future, count: c_int) -> Result<Vec<InUse<FutureObject>>> {
+type Held = InUse<Arc<FutureObject>>;
+
+fn held(futures: *const *mut fb_future, count: c_int) -> Result<Vec<Held>> {
     let futures = given::slice(futures, count.into(), "futures")?;
     if (1..futures.len()).any(|at| futures[..at].contains(&futures[at])) {
         return Err(Error::bad("a call stands among the futures twice; give each once"));
@@ -187,7 +251,7 @@ fn held(futures: *const *mut fb_future, count: c_int) -> Result<Vec<InUse<Future
     futures.iter().map(|future| handle::get(future.cast_const())).collect()
 }
 
-fn heed(held: &[InUse<FutureObject>], states: &mut [Claimed<'_>]) {
+fn heed(held: &[Held], states: &mut [Claimed<'_>]) {
     held.iter().zip(states).for_each(|(future, state)| future.heed(state));
 }
 
@@ -336,8 +400,19 @@ pub extern "C" fn fb_call_timing(future: *mut fb_future, timing: *mut fb_timing)
     })
 }
 
-/// Frees a call; one that is not complete is cancelled. NULL is nothing.
+/// Frees a call; one that is not complete is cancelled, but for one of a group, which is the group's. A function that is
+/// told of its end just now is waited for, unless it is its own thread that frees; none is told any more. NULL is nothing.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_future_free(future: *mut fb_future) -> fb_status {
-    status(|| handle::free(future))
+    status(|| {
+        if future.is_null() {
+            return Ok(());
+        }
+        let object = handle::get(future)?;
+        object.notices.withdraw();
+        if !object.of_group {
+            object.cancel();
+        }
+        handle::free(future)
+    })
 }

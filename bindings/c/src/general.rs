@@ -6,7 +6,7 @@ use std::ptr;
 use forebay::{CODES, Error};
 
 use crate::fault::{self, fb_status, status};
-use crate::{given, handle, memory};
+use crate::{given, handle, memory, notices};
 
 /// The version of the library as text, such as "0.1.0".
 #[unsafe(no_mangle)]
@@ -51,7 +51,8 @@ fn status_text(code: fb_status, which: usize) -> *const c_char {
 
 /// For a function of the program that Forebay calls and that fails by itself: keeps a text as this thread's last error and
 /// returns `code`, which is to be returned. Write `return fb_fail(FB_IO, "the file of the mesh is gone");`. FB_BAD_ARGUMENT,
-/// with a text that says so, when `code` is FB_OK or no status, or the text is no UTF-8.
+/// with a text that says so, when `code` is FB_OK or no status, or the text is no UTF-8. In a function that is told the end
+/// of a call, which returns nothing, the failure is found by fb_failed.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_fail(code: fb_status, text: *const c_char) -> fb_status {
     status(|| {
@@ -59,7 +60,9 @@ pub extern "C" fn fb_fail(code: fb_status, text: *const c_char) -> fb_status {
         let known = known.ok_or_else(|| {
             Error::bad(format!("{code} is no status of a failure; give one such as FB_REMOTE_ERROR"))
         })?;
-        Err(Error::new(known.code, given::text(text, "text")?))
+        let failure = Error::new(known.code, given::text(text, "text")?);
+        notices::say(&failure);
+        Err(failure)
     })
 }
 

@@ -23,6 +23,7 @@ pub enum Kind {
     Server = 8,
     Ref = 9,
     Bag = 10,
+    Group = 11,
 }
 
 /// A type of C whose pointers are handles.
@@ -59,10 +60,11 @@ opaque! {
     fb_rows = Rows: crate::rows::RowsObject;
     fb_diagram = Diagram: forebay::Diagram;
     fb_client = Client: forebay::call::Client;
-    fb_future = Future: crate::futures::FutureObject;
+    fb_future = Future: std::sync::Arc<crate::futures::FutureObject>;
     fb_server = Server: crate::server::ServerObject;
     fb_ref = Ref: std::sync::Arc<forebay::Reference>;
     fb_bag = Bag: crate::bag::BagObject;
+    fb_group = Group: crate::group::GroupObject;
 }
 
 /// An open run.
@@ -102,6 +104,11 @@ pub struct fb_future {
 
 /// Many calls of one service.
 pub struct fb_bag {
+    _never: (),
+}
+
+/// Calls that run at the same time.
+pub struct fb_group {
     _never: (),
 }
 

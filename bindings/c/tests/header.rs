@@ -21,6 +21,8 @@ const SECTIONS: &[(&str, &str)] = &[
     ("parameters", "parameters"),
     ("calls", "calls"),
     ("futures", "calls under way"),
+    ("notices", "the ends of calls, told"),
+    ("group", "calls that run at the same time"),
     ("bag", "many calls of one service"),
     ("references", "references"),
     ("server", "servers"),
@@ -51,7 +53,8 @@ fn config() -> cbindgen::Config {
     config.export.exclude = given.map(str::to_owned).to_vec();
     // Handles stand in a section of their own, before they are used.
     let handles = [
-        "run", "snapshot", "table", "rows", "diagram", "client", "future", "bag", "ref", "server", "request",
+        "run", "snapshot", "table", "rows", "diagram", "client", "future", "bag", "group", "ref", "server",
+        "request",
     ];
     // What no function of its own source takes.
     let structures = ["array", "arg"];
@@ -68,7 +71,12 @@ fn section(source: &str) -> String {
         .unwrap_or_else(|e| panic!("src/{source}.rs: {e}"));
     let mut out = Vec::new();
     bindings.write(&mut out);
-    let lengths = [("[NAME]", "[FB_NAME_ROOM]"), ("[UNIT]", "[FB_UNIT_ROOM]"), ("[RANK]", "[FB_MAX_RANK]")];
+    let lengths = [
+        ("[NAME]", "[FB_NAME_ROOM]"),
+        ("[UNIT]", "[FB_UNIT_ROOM]"),
+        ("[TEXT]", "[FB_TEXT_ROOM]"),
+        ("[RANK]", "[FB_MAX_RANK]"),
+    ];
     let text = String::from_utf8(out).unwrap();
     close_comments(&lengths.iter().fold(text, |text, (ours, theirs)| text.replace(ours, theirs)))
 }
@@ -159,6 +167,7 @@ fn made() -> String {
         .replace("@MAX_RANK@", &forebay::limits::RANK.to_string())
         .replace("@NAME_ROOM@", &(forebay::limits::NAME_BYTES + 1).to_string())
         .replace("@UNIT_ROOM@", &(forebay::limits::UNIT_BYTES + 1).to_string())
+        .replace("@TEXT_ROOM@", "1024")
         .replace("@STATUS@", &table(status))
         .replace("@DTYPE@", &table(dtype))
         .replace("@SCALAR@", &members());

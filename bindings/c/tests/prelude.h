@@ -32,9 +32,10 @@ extern "C" {
 
 /* Highest rank of an array. */
 #define FB_MAX_RANK @MAX_RANK@
-/* Room for a name and for a unit, the zero at its end included. */
+/* Room for a name, for a unit, and for the text of an error that is kept, the zero at its end included. */
 #define FB_NAME_ROOM @NAME_ROOM@
 #define FB_UNIT_ROOM @UNIT_ROOM@
+#define FB_TEXT_ROOM @TEXT_ROOM@
 /* As a timeout: no limit. */
 #define FB_FOREVER (-1.0)
 /* As a time limit of fb_steps_with: the end of the Slurm job. */

@@ -8,6 +8,7 @@
 
 #include "arrays.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,11 +19,12 @@ struct mended {
     void *own;
 };
 
-/* A call's arguments as the library takes them. Of an asynchronous call it lives as long as its future. That of a bag
-   has none itself, but those of its tasks behind it. */
+/* A call's arguments as the library takes them. Of an asynchronous call it lives as long as its future. That of a bag or
+   of an outermost group has none itself, but those of its tasks or calls behind it. */
 struct mending {
     struct mending *next;
     int64_t index; /* of a task of a bag */
+    fb_future *future; /* of a call of a group */
     int count;
     int written; /* whether results are in their places */
     fb_arg *args;
@@ -35,6 +37,7 @@ void fbf_drop(struct mending *m)
         struct mending *next = m->next;
         for (int i = 0; i < m->count; i++)
             free(m->mended[i].own);
+        fb_future_free(m->future);
         free(m->args);
         free(m->mended);
         free(m);
@@ -190,8 +193,8 @@ fb_status fbf_call_async(fb_client *client, const char *service, const argument 
     return status;
 }
 
-/* What is kept for the tasks of a bag; NULL when there is no memory. */
-struct mending *fbf_bag_tasks(void)
+/* What is kept for the tasks of a bag, or for the calls of a group; NULL when there is no memory. */
+struct mending *fbf_list(void)
 {
     return calloc(1, sizeof(struct mending));
 }
@@ -234,6 +237,51 @@ fb_status fbf_bag_next(fb_bag *bag, double timeout, int64_t *index, fb_status *o
         tasks = m;
     }
     return status;
+}
+
+/* Threads may call in one group, and end others within it. */
+static pthread_mutex_t of_groups = PTHREAD_MUTEX_INITIALIZER;
+
+/* Calls within a group. What goes and comes by memory of our own is kept until a group has ended. */
+fb_status fbf_group_call(fb_group *group, const char *service, const argument *args, int count, struct mending *calls)
+{
+    struct mending *m = NULL;
+    int own = 0;
+    fb_status status = mend_all(args, count, &m);
+    for (int i = 0; i < count && status == FB_OK; i++)
+        own |= m->mended[i].own && calls;
+    if (status == FB_OK)
+        status = fb_group_call(group, service, m->args, count, own ? &m->future : NULL);
+    if (status != FB_OK || !own) {
+        fbf_drop(m);
+        return status;
+    }
+    pthread_mutex_lock(&of_groups);
+    m->next = calls->next;
+    calls->next = m;
+    pthread_mutex_unlock(&of_groups);
+    return status;
+}
+
+/* A group has ended: what was kept for calls that are complete goes into its place. */
+void fbf_group_ended(struct mending *calls)
+{
+    pthread_mutex_lock(&of_groups);
+    struct mending **link = calls ? &calls->next : NULL;
+    while (link && *link) {
+        struct mending *m = *link;
+        int done = 0;
+        if (fb_probe(m->future, &done) != FB_OK || !done) {
+            link = &m->next;
+            continue;
+        }
+        *link = m->next;
+        m->next = NULL;
+        if (fb_wait(m->future, FB_FOREVER) == FB_OK)
+            fbf_finish(m);
+        fbf_drop(m);
+    }
+    pthread_mutex_unlock(&of_groups);
 }
 
 /* --- arguments, made --------------------------------------------------------------------------------- */

@@ -50,7 +50,7 @@ contains
     if (status == FB_OK) status = lib_bag_open(id(client%at), text(service, c_service), c_loc(opts), made)
     if (status == FB_OK) then
       call hold(bag%at, A_BAG, made)
-      call fbf_keep(bag%at%box, bag%at%serial, c_null_ptr, fbf_bag_tasks())
+      call fbf_keep(bag%at%box, bag%at%serial, c_null_ptr, fbf_list())
     end if
     call settle(status, stat, errmsg)
   end subroutine fb_bag_open

@@ -11,7 +11,7 @@ module forebay_base
   implicit none
   private
   public :: settle, text, text_from, text_taken, text_in, note, whole, wholes, limit_of, id, hold, attach, kept_with
-  public :: give_back, gave_back, fbf_keep, fbf_mending, fb_is_there
+  public :: give_back, gave_back, fbf_drop, fbf_keep, fbf_mending, fb_is_there
 
   !> Something a handle keeps alive: a procedure of the program, a variable that gets new values.
   type, abstract, public :: attachment
@@ -45,7 +45,7 @@ module forebay_base
   end type counted
 
   integer, parameter, public :: A_RUN = 1, A_SNAPSHOT = 2, A_TABLE = 3, OF_ROWS = 4, A_DIAGRAM = 5, A_CLIENT = 6, &
-      A_FUTURE = 7, A_REFERENCE = 8, A_SERVER = 9, A_BAG = 10
+      A_FUTURE = 7, A_REFERENCE = 8, A_SERVER = 9, A_BAG = 10, A_GROUP = 11
 
   !> An open run.
   type, public :: fb_run
@@ -111,6 +111,17 @@ module forebay_base
     generic :: assignment(=) => share_bag
   end type fb_bag
 
+  !> Calls that run at the same time.
+  type, public :: fb_group
+    type(counted) :: at
+    !> The box of the outermost group, which keeps what the calls of all groups within it have by memory of our own.
+    type(c_ptr) :: outermost = c_null_ptr
+    integer(c_int64_t) :: its_serial = 0
+  contains
+    procedure, private :: share_group
+    generic :: assignment(=) => share_group
+  end type fb_group
+
   !> An array that a server holds for a client.
   type, public :: fb_ref
     type(counted) :: at
@@ -131,7 +142,7 @@ module forebay_base
   !> fb_restart and fb_snapshot_last may find nothing.
   interface fb_is_there
     module procedure run_is_there, snapshot_is_there, table_is_there, rows_is_there, diagram_is_there, &
-        client_is_there, future_is_there, bag_is_there, ref_is_there, server_is_there
+        client_is_there, future_is_there, bag_is_there, group_is_there, ref_is_there, server_is_there
   end interface fb_is_there
 
   interface
@@ -242,6 +253,12 @@ contains
     there = c_associated(bag%at%handle)
   end function bag_is_there
 
+  pure function group_is_there(group) result(there)
+    type(fb_group), intent(in) :: group
+    logical :: there
+    there = c_associated(group%at%handle)
+  end function group_is_there
+
   pure function ref_is_there(reference) result(there)
     type(fb_ref), intent(in) :: reference
     logical :: there
@@ -316,6 +333,14 @@ contains
     type(fb_bag), intent(in) :: from
     call share(to%at, from%at)
   end subroutine share_bag
+
+  impure elemental subroutine share_group(to, from)
+    class(fb_group), intent(inout) :: to
+    type(fb_group), intent(in) :: from
+    call share(to%at, from%at)
+    to%outermost = from%outermost
+    to%its_serial = from%its_serial
+  end subroutine share_group
 
   impure elemental subroutine share_ref(to, from)
     class(fb_ref), intent(inout) :: to
@@ -445,6 +470,7 @@ contains
     integer(c_int), intent(in) :: kind
     type(c_ptr), intent(in) :: handle
     integer(c_int) :: status
+    integer(c_int64_t) :: unused
     status = FB_OK
     select case (kind)
     case (A_RUN); status = lib_run_close(handle)
@@ -457,6 +483,11 @@ contains
     case (A_REFERENCE); status = lib_ref_kill(handle)
     case (A_SERVER); status = lib_server_free(handle)
     case (A_BAG); status = lib_bag_free(handle)
+    case (A_GROUP)
+      ! A scope's end gives up what was not ended.
+      status = lib_group_cancel(handle)
+      status = lib_group_end(handle, FB_FOREVER, unused)
+      status = FB_OK
     end select
   end function freed
 

@@ -11,7 +11,7 @@ module forebay_calls
   implicit none
   private
   public :: fb_connect, fb_call, fb_call_async, fb_wait, fb_wait_all, fb_wait_any, fb_probe_any, fb_cancel_all
-  public :: fb_call_timing, fb_ref_create, fb_ref_server, fb_ref
+  public :: fb_call_timing, fb_failed, fb_ref_create, fb_ref_server, fb_ref
 
   !> Makes an array of zeros on a server.
   interface fb_ref_create
@@ -176,6 +176,26 @@ contains
     if (status == FB_OK .and. present(server)) server = trim(text_in(timing%server))
     call settle(status, stat, errmsg)
   end subroutine fb_call_timing
+
+  !> One of the last 1,000 calls of a client that have failed, counted from the newest, which is 1, until FB_NOT_FOUND; the
+  !> texts in it are given as such, too. Calls that were given up are not among them, nor are tasks of a bag.
+  subroutine fb_failed(client, index, failure, service, words, server, stat, errmsg)
+    type(fb_client), intent(in) :: client
+    class(*), intent(in) :: index
+    type(fb_failure), intent(inout), target :: failure
+    character(len=:), allocatable, intent(inout), optional :: service, words, server
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    integer(c_int64_t) :: c_index
+    integer(c_int) :: status
+    failure%size = c_sizeof(failure)
+    status = whole(index, c_index)
+    if (status == FB_OK) status = lib_failed(id(client%at), c_index - 1, c_loc(failure))
+    if (status == FB_OK .and. present(service)) service = trim(text_in(failure%service))
+    if (status == FB_OK .and. present(words)) words = trim(text_in(failure%text))
+    if (status == FB_OK .and. present(server)) server = trim(text_in(failure%server))
+    call settle(status, stat, errmsg)
+  end subroutine fb_failed
 
   ! --- references -----------------------------------------------------------------------------------
 

@@ -63,6 +63,7 @@ module forebay_constants
   integer, parameter, public :: FB_MAX_RANK = 8
   integer, parameter, public :: FB_NAME_ROOM = 256
   integer, parameter, public :: FB_UNIT_ROOM = 65
+  integer, parameter, public :: FB_TEXT_ROOM = 1024
   integer, parameter, public :: FB_VERSION_MAJOR = 0
   integer, parameter, public :: FB_VERSION_MINOR = 1
   integer, parameter, public :: FB_VERSION_PATCH = 0

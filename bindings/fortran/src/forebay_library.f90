@@ -600,6 +600,11 @@ module forebay_library
       type(c_ptr), value :: client, service
       type(c_ptr), intent(inout) :: signature
     end function lib_signature
+    integer(c_int) function lib_failed(client, index, failure) bind(c, name='fb_failed')
+      import
+      type(c_ptr), value :: client, failure
+      integer(c_int64_t), value :: index
+    end function lib_failed
     integer(c_int) function lib_wait(future, timeout) bind(c, name='fb_wait')
       import
       type(c_ptr), value :: future
@@ -646,6 +651,33 @@ module forebay_library
       import
       type(c_ptr), value :: future
     end function lib_future_free
+    integer(c_int) function lib_notify(future, done, user) bind(c, name='fb_notify')
+      import
+      type(c_ptr), value :: future, user
+      type(c_funptr), value :: done
+    end function lib_notify
+    integer(c_int) function lib_group_begin(client, parent, group) bind(c, name='fb_group_begin')
+      import
+      type(c_ptr), value :: client, parent
+      type(c_ptr), intent(inout) :: group
+    end function lib_group_begin
+    integer(c_int) function lib_group_call(group, service, args, nargs, future) &
+        bind(c, name='fb_group_call')
+      import
+      type(c_ptr), value :: group, service, args
+      integer(c_int), value :: nargs
+      type(c_ptr), intent(inout) :: future
+    end function lib_group_call
+    integer(c_int) function lib_group_end(group, timeout, index) bind(c, name='fb_group_end')
+      import
+      type(c_ptr), value :: group
+      real(c_double), value :: timeout
+      integer(c_int64_t), intent(inout), optional :: index
+    end function lib_group_end
+    integer(c_int) function lib_group_cancel(group) bind(c, name='fb_group_cancel')
+      import
+      type(c_ptr), value :: group
+    end function lib_group_cancel
     integer(c_int) function lib_bag_open(client, service, opts, bag) bind(c, name='fb_bag_open')
       import
       type(c_ptr), value :: client, service, opts

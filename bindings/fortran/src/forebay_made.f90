@@ -22,6 +22,7 @@ module forebay_made
   public :: fb_ended_by, fb_finish, fb_monitor, fb_monitor_url, fb_diagram_free
   public :: fb_patience, fb_disconnect, fb_services, fb_signature
   public :: fb_probe, fb_cancel, fb_future_free
+  public :: fb_group_cancel
   public :: fb_bag_end, fb_bag_state, fb_bag_counts, fb_bag_cancel, fb_bag_free
   public :: fb_ref_info, fb_ref_kill
   public :: fb_service_remove, fb_server_start, fb_server_stop, fb_serve, fb_load, fb_server_trouble, fb_server_free
@@ -492,7 +493,8 @@ contains
     call settle(lib_patience(id(client%at), seconds), stat, errmsg)
   end subroutine fb_patience
 
-  !> Closes a client; its calls under way are cancelled when they are freed.
+  !> Closes a client; its calls under way are cancelled when they are freed. FB_BAD_ARGUMENT in a function that is
+  !> told the end of a call.
   subroutine fb_disconnect(client, stat, errmsg)
     type(fb_client), intent(inout) :: client
     integer, intent(out), optional :: stat
@@ -557,13 +559,26 @@ contains
     call settle(lib_cancel(id(future%at)), stat, errmsg)
   end subroutine fb_cancel
 
-  !> Frees a call; one that is not complete is cancelled.
+  !> Frees a call; one that is not complete is cancelled, but for one of a group, which is the group's. A function
+  !> that is told of its end just now is waited for, unless it is its own thread that frees; none is told any more.
   subroutine fb_future_free(future, stat, errmsg)
     type(fb_future), intent(inout) :: future
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
     call give_back(future%at, stat, errmsg)
   end subroutine fb_future_free
+
+  ! --- calls that run at the same time -------------------------------------------------------------
+
+  !> Gives up what is not complete of a group's calls, and of those of groups within it; no more calls are made in
+  !> it. It is ended by fb_group_end still, which takes no time then and tells FB_CANCELLED if nothing failed
+  !> before.
+  subroutine fb_group_cancel(group, stat, errmsg)
+    type(fb_group), intent(in) :: group
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    call settle(lib_group_cancel(id(group%at)), stat, errmsg)
+  end subroutine fb_group_cancel
 
   ! --- many calls of one service -------------------------------------------------------------------
 

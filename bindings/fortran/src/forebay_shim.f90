@@ -120,10 +120,10 @@ module forebay_shim
       type(c_ptr), intent(inout) :: future, mending
       integer(c_int) :: status
     end function fbf_call_async
-    function fbf_bag_tasks() bind(c) result(tasks)
+    function fbf_list() bind(c) result(list)
       import
-      type(c_ptr) :: tasks
-    end function fbf_bag_tasks
+      type(c_ptr) :: list
+    end function fbf_list
     function fbf_bag_add(bag, args, count, timeout, index, tasks) bind(c) result(status)
       import
       type(c_ptr), value :: bag, tasks
@@ -141,6 +141,17 @@ module forebay_shim
       integer(c_int), intent(inout) :: outcome
       integer(c_int) :: status
     end function fbf_bag_next
+    function fbf_group_call(group, service, args, count, calls) bind(c) result(status)
+      import
+      type(c_ptr), value :: group, service, calls
+      type(fb_arg), intent(in) :: args(*)
+      integer(c_int), value :: count
+      integer(c_int) :: status
+    end function fbf_group_call
+    subroutine fbf_group_ended(calls) bind(c)
+      import
+      type(c_ptr), value :: calls
+    end subroutine fbf_group_ended
     subroutine fbf_finish(mending) bind(c)
       import
       type(c_ptr), value :: mending

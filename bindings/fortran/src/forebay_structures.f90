@@ -172,6 +172,16 @@ module forebay_structures
     type(c_ptr) :: help = c_null_ptr
   end type lib_parameter_opts_struct
 
+  type, public, bind(c) :: fb_failure
+    integer(c_size_t) :: size = 0
+    integer(c_int) :: code = 0
+    integer(c_int32_t) :: server_pid = 0
+    real(c_double) :: when = 0.0_c_double
+    character(kind=c_char) :: server(256) = c_null_char
+    character(kind=c_char) :: service(256) = c_null_char
+    character(kind=c_char) :: text(1024) = c_null_char
+  end type fb_failure
+
   type, public, bind(c) :: fb_timing
     integer(c_size_t) :: size = 0
     real(c_double) :: sending = 0.0_c_double

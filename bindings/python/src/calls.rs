@@ -7,7 +7,7 @@
 //! orders, arrays that share memory. Such an argument is copied, and copied back if it is a result.
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use forebay::call::{Transfer, Value, standing};
 use forebay::{Code, Param, Result};
@@ -26,6 +26,8 @@ use crate::{errors, ffi, scalar};
 
 /// A server as Python sees it: name, pid, host.
 type Offering = (String, u32, String);
+/// A call that has failed as Python sees it: service, code, text, seconds since 1970, name and pid of the server.
+type Failure = (String, &'static str, String, f64, Option<(String, u32)>);
 
 /// A client of the services that a broker knows.
 #[pyclass(frozen, subclass)]
@@ -279,7 +281,7 @@ impl Client {
     }
 
     /// Calls a service and returns at once. The arrays given belong to the call until it was waited for.
-    fn send(
+    pub fn send(
         &self,
         py: Python<'_>,
         name: &str,
@@ -290,6 +292,18 @@ impl Client {
         let Arguments { held, back } = self.arguments(name, args)?;
         let future = released(py, || held.send(&self.inner.handing_over(transfer), name, None))?;
         Ok(Future::new(future, back, name))
+    }
+
+    /// The calls that have failed, the oldest first: service, code, text, when, server and its pid.
+    fn failures(&self, py: Python<'_>) -> PyResult<Vec<Failure>> {
+        let failed = released(py, || Ok(self.inner.failed()))?.into_iter();
+        Ok(failed
+            .map(|one| {
+                let when = one.when.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+                let server = one.server.map(|(name, pid)| (name.to_string(), pid));
+                (one.service, one.code.name(), one.text, when, server)
+            })
+            .collect())
     }
 
     /// Has a function called with the call, on a thread of this client, when it is complete.

@@ -190,18 +190,7 @@ impl Future {
         }
         // Nobody else fills the arrays, or returns before they are filled.
         let _taken = released(py, || self.end(timeout))?;
-        if let Some(outcome) = self.outcome(py) {
-            return self.give(py, outcome);
-        }
-        let ended = self.slot().ended.clone();
-        let values = match ended {
-            Some(Ok(values)) => values,
-            _ => return Err(errors::raise(py, &Error::internal("a call that has ended has no result"))),
-        };
-        copy_back(py, &self.back)?;
-        let values = returned(py, values)?;
-        self.slot().returned = Some(values.clone().unbind());
-        Ok(values)
+        self.fill(py)
     }
 
     /// Whether it is complete; then `wait` returns at once.
@@ -213,10 +202,7 @@ impl Future {
     /// waits for it just now. Any thread may do this, and a handler of a signal.
     fn cancel(&self, py: Python<'_>) -> PyResult<()> {
         released(py, || {
-            self.canceller.cancel();
-            if let Some(mut taken) = self.try_take() {
-                taken.cancel();
-            }
+            self.give_up();
             Ok(())
         })
     }
@@ -251,6 +237,54 @@ impl Future {
 }
 
 impl Future {
+    /// Waits for it as one of a group, and fills the arrays; none when it is under way after that time, an error when the
+    /// wait has ended and not the call.
+    pub fn join(&self, timeout: Option<Duration>) -> Result<Option<Result<()>>> {
+        if self.is_ours() {
+            let text =
+                format!("this thread waits for the call of {} already; end the group behind that", self.name);
+            return Err(Error::bad(text));
+        }
+        let ended = self.end(timeout);
+        let _taken = match ended {
+            Ok(taken) => taken,
+            Err(e) if e.code() == Code::Timeout => return Ok(None),
+            Err(e) => return Err(e),
+        };
+        let filled = Python::try_attach(|py| {
+            let filled = self.fill(py).map(drop);
+            filled.map_err(|e| match &self.slot().ended {
+                Some(Err(ended)) => ended.clone(),
+                _ => Error::new(Code::BadArgument, errors::told(py, &e)),
+            })
+        });
+        filled.map(Some).ok_or_else(|| Error::new(Code::Closed, "the interpreter has ended"))
+    }
+
+    /// Gives it up, whoever waits for it.
+    pub fn give_up(&self) {
+        self.canceller.cancel();
+        if let Some(mut taken) = self.try_take() {
+            taken.cancel();
+        }
+    }
+
+    /// Has the results of a call that has ended where they belong, once, for whoever has taken it.
+    fn fill<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        if let Some(outcome) = self.outcome(py) {
+            return self.give(py, outcome);
+        }
+        let ended = self.slot().ended.clone();
+        let values = match ended {
+            Some(Ok(values)) => values,
+            _ => return Err(errors::raise(py, &Error::internal("a call that has ended has no result"))),
+        };
+        copy_back(py, &self.back)?;
+        let values = returned(py, values)?;
+        self.slot().returned = Some(values.clone().unbind());
+        Ok(values)
+    }
+
     fn give<'py>(&self, py: Python<'py>, outcome: Result<Py<PyAny>>) -> PyResult<Bound<'py, PyAny>> {
         outcome.map(|returned| returned.into_bound(py)).map_err(|e| errors::raise(py, &e))
     }

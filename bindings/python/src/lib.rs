@@ -12,6 +12,7 @@ mod calls;
 mod errors;
 mod ffi;
 mod future;
+mod group;
 mod json;
 mod kept;
 mod notify;
@@ -42,6 +43,7 @@ fn _forebay(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<calls::Client>()?;
     module.add_class::<bag::Bag>()?;
     module.add_class::<future::Future>()?;
+    module.add_class::<group::Group>()?;
     module.add_class::<reference::Reference>()?;
     module.add_class::<server::Server>()?;
     module.add_function(wrap_pyfunction!(server::broker_at, module)?)?;

@@ -10,9 +10,9 @@ use forebay_types::{Error, Result};
 /// Calling services.
 pub mod call {
     pub use forebay_client::call::{
-        Arg, Bag, BagOptions, BagView, Canceller, Client, Counts, Future, Next, On, Reference, Service,
-        Space, Task, TaskFate, TaskState, TaskValue, Timing, Transfer, Value, Watched, cancel_all, probe_any,
-        wait_all, wait_any,
+        Arg, Bag, BagOptions, BagView, Canceller, Client, Counts, FailedCall, Future, Group, Joined, Joint,
+        Next, On, Reference, Service, Space, Task, TaskFate, TaskState, TaskValue, Ticket, Timing, Transfer,
+        Value, Watched, cancel_all, probe_any, wait_all, wait_any,
     };
     pub use forebay_link::standing;
 }

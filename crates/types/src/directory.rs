@@ -30,12 +30,12 @@ pub const DEATH_MS: u64 = 600_000;
 pub const DEATH_BYTES: usize = 4_096;
 
 /// One life of one server: a new process, or the same one after a new start, has a new one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Incarnation(pub u64);
 
 /// What a server says about itself.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ServerInfo {
     /// Its name for people; several servers may share it.
     pub name: String,

@@ -354,6 +354,20 @@ struct described {
     described &operator=(const described &) = delete;
 };
 
+// What is being thrown by a function of the program that the library has called, as its failure.
+inline fb_status fail() noexcept
+{
+    try {
+        throw;
+    } catch (const error &e) {
+        return fb_fail(e.code(), e.what());
+    } catch (const std::exception &e) {
+        return fb_fail(FB_REMOTE_ERROR, e.what());
+    } catch (...) {
+        return fb_fail(FB_REMOTE_ERROR, "the function threw what is no std::exception");
+    }
+}
+
 template <class Handle, fb_status (*Free)(Handle *)>
 struct freer {
     void operator()(Handle *handle) const noexcept { Free(handle); }

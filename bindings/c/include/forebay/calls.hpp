@@ -5,87 +5,25 @@
 
 #include "arguments.hpp"
 #include "bags.hpp"
+#include "futures.hpp"
+#include "groups.hpp"
 
 namespace fb {
 
-class future;
-
-namespace detail {
-
-inline std::vector<fb_future *> handles(const std::vector<future> &calls);
-
-} // namespace detail
-
-// A call under way: its arrays, texts and variables are the call's until wait() returns or this goes.
-class future {
-public:
-    explicit future(fb_future *handle) : handle_(handle) {}
-    fb_future *get() const noexcept { return handle_.get(); }
-    // Waits for its results; an error of code FB_TIMEOUT when it is still under way then: wait again.
-    void wait(double timeout = FB_FOREVER) { check(fb_wait(handle_.open(), timeout)); }
-    // Whether it is complete, without waiting; wait() then writes its results.
-    bool done() const
-    {
-        int is = 0;
-        check(fb_probe(handle_.open(), &is));
-        return is != 0;
-    }
-    // Gives it up: wait() then throws an error of code FB_CANCELLED, unless it was complete before.
-    void cancel() { check(fb_cancel(handle_.open())); }
-    // Where its time went; whole when it is complete.
-    fb_timing timing() const
-    {
-        auto found = defaults<fb_timing>();
-        check(fb_call_timing(handle_.open(), &found));
-        return found;
-    }
-
-private:
-    friend std::vector<fb_future *> detail::handles(const std::vector<future> &calls);
-
-    static constexpr char gone[] = "the future was moved to another variable; use that one";
-    detail::owned<fb_future, fb_future_free, gone> handle_;
+// A call that has failed.
+struct failed_call {
+    // The service that was called.
+    std::string service;
+    // What kind of failure it is.
+    fb_status code;
+    // The beginning of its text.
+    std::string text;
+    // Seconds since 1970.
+    double when;
+    // The server, its name and pid; empty and 0 where the call has reached none.
+    std::string server;
+    std::uint32_t server_pid;
 };
-
-namespace detail {
-
-inline std::vector<fb_future *> handles(const std::vector<future> &calls)
-{
-    std::vector<fb_future *> all;
-    for (const future &call : calls) all.push_back(call.handle_.open());
-    return all;
-}
-
-} // namespace detail
-
-// Waits for all; an error of code FB_TIMEOUT when not all are complete then, else that of the first that failed.
-inline void wait_all(const std::vector<future> &calls, double timeout = FB_FOREVER)
-{
-    const auto all = detail::handles(calls);
-    check(fb_wait_all(all.data(), static_cast<int>(all.size()), timeout));
-}
-// Waits until one is complete, and says which. Its outcome is what wait() of it says.
-inline int wait_any(const std::vector<future> &calls, double timeout = FB_FOREVER)
-{
-    const auto all = detail::handles(calls);
-    int index = -1;
-    check(fb_wait_any(all.data(), static_cast<int>(all.size()), timeout, &index));
-    return index;
-}
-// Which is complete, the first one, without waiting.
-inline std::optional<int> probe_any(const std::vector<future> &calls)
-{
-    const auto all = detail::handles(calls);
-    int index = -1;
-    check(fb_probe_any(all.data(), static_cast<int>(all.size()), &index));
-    return index < 0 ? std::nullopt : std::optional<int>(index);
-}
-// Gives all up.
-inline void cancel_all(const std::vector<future> &calls)
-{
-    const auto all = detail::handles(calls);
-    check(fb_cancel_all(all.data(), static_cast<int>(all.size())));
-}
 
 // A client of the services that a broker knows: call("axpy", 2.0, x, fb::inout(y)).
 class client {
@@ -136,6 +74,20 @@ public:
         fb_future *handle = nullptr;
         check(fb_call_async_as(handle_.open(), service, all.data(), all.size(), transfer, &handle));
         return future(handle);
+    }
+
+    // A group: calls that run at the same time, until the end of its scope.
+    group cobegin() const { return group(handle_.open()); }
+    // The last 1,000 calls that have failed, the newest first. Those that were given up are not among them.
+    std::vector<failed_call> failed() const
+    {
+        std::vector<failed_call> all;
+        for (auto one = defaults<fb_failure>();; one = defaults<fb_failure>()) {
+            const fb_status status = fb_failed(handle_.open(), static_cast<std::int64_t>(all.size()), &one);
+            if (status == FB_NOT_FOUND) return all;
+            check(status);
+            all.push_back({ one.service, one.code, one.text, one.when, one.server, one.server_pid });
+        }
     }
 
     // Many calls of one service, on what servers there are.

@@ -135,15 +135,9 @@ private:
         try {
             one->call(step);
             return FB_OK;
-        } catch (const error &e) {
-            one->of->failed_ = std::current_exception();
-            return fb_fail(e.code(), e.what());
-        } catch (const std::exception &e) {
-            one->of->failed_ = std::current_exception();
-            return fb_fail(FB_REMOTE_ERROR, e.what());
         } catch (...) {
             one->of->failed_ = std::current_exception();
-            return fb_fail(FB_REMOTE_ERROR, "the function threw what is no std::exception");
+            return detail::fail();
         }
     }
 

@@ -19,6 +19,7 @@ import sys as _sys
 from . import _forebay
 from ._calls import (
     Client,
+    FailedCall,
     Group,
     Service,
     Services,
@@ -78,6 +79,7 @@ __all__ = [
     "DataSetHandle",
     "Diagram",
     "Error",
+    "FailedCall",
     "Full",
     "Future",
     "Group",

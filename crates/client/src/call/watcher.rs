@@ -98,6 +98,13 @@ impl Client {
         Ok(())
     }
 
+    /// What is watched is looked at: it was held by somebody else, who has let it go.
+    pub fn rouse(&self) {
+        if self.inner.check_process().is_ok() {
+            self.inner.pump.nudge();
+        }
+    }
+
     /// Watches nothing any more, and waits until nobody is being told anything. For the end of a
     /// program whose callbacks must not outlive it.
     pub fn unwatch(&self) {
