@@ -213,7 +213,6 @@ pub(crate) fn run(prepared: &Prepared, form: &Form, call: &mut Call) -> Result<(
     take_scalars(prepared, form, call, &mut scalars, (&mut places, &mut keep))?;
     scalars.complete(routine)?;
     take_arrays(prepared, form, call, &mut scalars, (&mut places, &mut keep))?;
-    ffi::take_note();
     if prepared.asks && !form.native {
         ask(prepared, &mut scalars, &mut places, &mut keep)?;
     }
