@@ -7,6 +7,7 @@ use crate::tree::{files, root};
 const TABLE: &[(&str, &[&str])] = &[
     ("crates/types", &[]),
     ("crates/idl", &["types"]),
+    ("crates/stubs", &["types", "idl"]),
     ("crates/host", &["types"]),
     ("crates/arena", &["types", "host"]),
     ("crates/link", &["types", "host", "arena"]),
@@ -20,8 +21,8 @@ const TABLE: &[(&str, &[&str])] = &[
     (
         "crates/forebay",
         &[
-            "types", "idl", "host", "arena", "link", "broker", "store", "client", "server", "foreign",
-            "monitor", "agent",
+            "types", "idl", "stubs", "host", "arena", "link", "broker", "store", "client", "server",
+            "foreign", "monitor", "agent",
         ],
     ),
     ("bindings/c", &["forebay"]),

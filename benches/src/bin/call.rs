@@ -2,7 +2,7 @@
 //! what both sides cost when idle; beside them what the machine can do, measured in this run.
 //!
 //! `cargo run --release -p forebay-benches --bin call -- [--json] [PART...]`: all parts, or
-//! those of `active`, `silence`, `small`, `large`, `idle`.
+//! those of `active`, `library`, `silence`, `small`, `large`, `idle`.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -11,7 +11,9 @@ use forebay_arena::measure::{self, Machine};
 use forebay_arena::{Segment, SegmentSpec};
 use forebay_benches::{Apart, Other, Report, cpu_time, median_p99};
 use forebay_client::call::{Arg, BagOptions, Client, Next, wait_all};
+use forebay_foreign::Loaded;
 use forebay_host::parent;
+use forebay_idl::Library;
 use forebay_link::Locator;
 use forebay_server::Server;
 use forebay_tests::broker::Host;
@@ -42,7 +44,17 @@ fn host(socket: &Path) -> Outcome {
 /// This program as the server.
 fn serve(broker: &Path) -> Outcome {
     parent::die_with_stdin(|| ())?;
-    let running = Server::new("bench")
+    let mut server = Server::new("bench");
+    let interface =
+        Library::parse("libm.fbi", "fbi 1\nset convention c; set threads safe\ncos(x:f64) -> f64")?;
+    for (signature, body) in Loaded::open("libm.so.6")?.services(&interface, &[])? {
+        server.add(signature, body)?;
+    }
+    let running = server
+        .service("cosine(in x:f64, out result:f64)", |call| {
+            let [x, mut result] = call.args()?;
+            result.set(x.f64()?.cos())
+        })?
         .service("void()", |_| Ok(()))?
         .service("take(in x:u8[n])", |_| Ok(()))?
         .service("axpy(in a:f64, in x:f64[n], inout y:f64[n])", |call| {
@@ -78,13 +90,17 @@ fn measure_all() -> Outcome {
     report.add("machine: futex round trip", futex, "us", "");
     let rested = machine.futex_after_silence / 1e3;
     report.add("machine: futex round trip after 10 ms of silence", rested, "us", "");
-    let parts = ["active", "silence", "small", "large", "idle"];
+    let parts = ["active", "library", "silence", "small", "large", "idle"];
     let named: Vec<String> = std::env::args().filter(|a| parts.contains(&a.as_str())).collect();
     for part in parts.iter().filter(|p| named.is_empty() || named.iter().any(|n| n == *p)) {
         match *part {
             "active" => {
                 let _apart = Apart::from(server.id());
                 active(&client, &mut report, machine.spin_ping_pong / 1e3)?;
+            }
+            "library" => {
+                let _apart = Apart::from(server.id());
+                library(&client, &mut report)?;
             }
             "silence" => after_silence(&client, &mut report, &machine)?,
             "small" => small_arrays(&client, &mut report)?,
@@ -133,6 +149,41 @@ fn active(client: &Client, report: &mut Report, ping_pong: f64) -> Result<()> {
     let rate = median_p99(rates).0;
     let note = format!("100,000 in a bag; {:.2} of the time by hand", by_hand / rate);
     report.add("void tasks of a bag", rate, "M/s", &note);
+    Ok(())
+}
+
+/// A function of the mathematical library that is called by its interface file, beside the same one around which there is code.
+fn library(client: &Client, report: &mut Report) -> Result<()> {
+    let names = ["cosine", "cos"];
+    let mut times = [Vec::new(), Vec::new()];
+    for round in 0..4_000 {
+        for (name, times) in names.iter().zip(&mut times) {
+            let start = Instant::now();
+            for _ in 0..100 {
+                client.call(name, vec![Arg::Scalar(0.5.into())], None)?;
+            }
+            if round >= 200 {
+                times.push(start.elapsed().as_nanos() as f64 / 100.0);
+            }
+        }
+    }
+    // Undisturbed by others.
+    let [by_hand, by_line] = times.map(|mut t| {
+        t.sort_by(f64::total_cmp);
+        t[t.len() / 20]
+    });
+    report.add(
+        "call with a number to a service with code",
+        by_hand / 1e3,
+        "us",
+        "in turns with the next one",
+    );
+    report.add(
+        "the same to a routine of a library",
+        by_line / 1e3,
+        "us",
+        &format!("{:.0} ns more", by_line - by_hand),
+    );
     Ok(())
 }
 

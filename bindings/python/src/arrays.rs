@@ -94,7 +94,7 @@ impl<'py> Given<'py> {
 }
 
 /// What is to be stored: read where it lies, whatever its layout, if its elements can be.
-pub enum Source<'py> {
+pub enum PutSource<'py> {
     /// Dense, or copied to be so.
     Given(Given<'py>),
     /// An array whose elements lie apart.
@@ -106,26 +106,26 @@ pub enum Source<'py> {
     },
 }
 
-impl<'py> Source<'py> {
+impl<'py> PutSource<'py> {
     /// Looks at an argument.
-    pub fn new(value: &Bound<'py, PyAny>) -> PyResult<Source<'py>> {
+    pub fn new(value: &Bound<'py, PyAny>) -> PyResult<PutSource<'py>> {
         if let Some(given) = Given::as_it_is(value)? {
-            return Ok(Source::Given(given));
+            return Ok(PutSource::Given(given));
         }
         if let Ok(array) = value.cast::<PyUntypedArray>()
             && let Some(dtype) = dtype_of(&array.dtype())
         {
-            return Ok(Source::Apart { array: array.clone(), dtype });
+            return Ok(PutSource::Apart { array: array.clone(), dtype });
         }
-        Given::copy(value).map(Source::Given)
+        Given::copy(value).map(PutSource::Given)
     }
 
     /// Looks at an argument that others may read without us: it is given in C order, whatever its own is, so that
     /// h5py and h5dump see the shape and the indices that the program has.
-    pub fn in_c_order(value: &Bound<'py, PyAny>) -> PyResult<Source<'py>> {
-        Ok(match Source::new(value)? {
-            Source::Given(Given::Dense { array, meta }) if meta.order == Order::F => {
-                Source::Apart { array, dtype: meta.dtype }
+    pub fn in_c_order(value: &Bound<'py, PyAny>) -> PyResult<PutSource<'py>> {
+        Ok(match PutSource::new(value)? {
+            PutSource::Given(Given::Dense { array, meta }) if meta.order == Order::F => {
+                PutSource::Apart { array, dtype: meta.dtype }
             }
             other => other,
         })
@@ -135,8 +135,8 @@ impl<'py> Source<'py> {
     pub fn view(&self, py: Python<'_>) -> PyResult<View<'_>> {
         let raise = |e| errors::raise(py, &e);
         match self {
-            Source::Given(given) => given.view(py),
-            Source::Apart { array, dtype } => {
+            PutSource::Given(given) => given.view(py),
+            PutSource::Apart { array, dtype } => {
                 let shape = shape_of(array).map_err(raise)?;
                 let (bytes, offset) = ffi::around(array).ok_or_else(|| {
                     errors::bad(py, "the array's elements lie beyond what can be addressed")

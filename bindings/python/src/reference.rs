@@ -5,7 +5,7 @@ use std::sync::Arc;
 use forebay::{ArrayMeta, DType, On, Order, Shape};
 use pyo3::prelude::*;
 
-use crate::arrays::{Source, to_python};
+use crate::arrays::{PutSource, to_python};
 use crate::calls::Client;
 use crate::errors;
 use crate::run::{Axis, selection};
@@ -54,7 +54,7 @@ impl Reference {
         };
         let inner = match value {
             Some(value) => {
-                let source = Source::new(value)?;
+                let source = PutSource::new(value)?;
                 let view = source.view(py)?;
                 released(py, || client.put(view, on))?
             }
@@ -86,7 +86,7 @@ impl Reference {
     /// Writes a part of it.
     #[pyo3(signature = (value, axes))]
     fn write(&self, py: Python<'_>, value: &Bound<'_, PyAny>, axes: Option<Vec<Axis>>) -> PyResult<()> {
-        let source = Source::new(value)?;
+        let source = PutSource::new(value)?;
         let view = source.view(py)?;
         let part = selection(axes).unwrap_or_default();
         released(py, || self.inner.put(view, &part))

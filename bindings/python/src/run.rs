@@ -7,7 +7,7 @@ use forebay::{
 use pyo3::prelude::*;
 use serde_json::{Map, Value};
 
-use crate::arrays::{self, Source};
+use crate::arrays::{self, PutSource};
 use crate::kept::{Kept, KeptSnapshots};
 use crate::snapshot::Snapshot;
 use crate::table::{Table, rows_to_python};
@@ -149,7 +149,7 @@ impl Run {
         attrs: Option<&str>,
         if_version: Option<u64>,
     ) -> PyResult<Option<u64>> {
-        let source = Source::in_c_order(value)?;
+        let source = PutSource::in_c_order(value)?;
         let view = source.view(py)?;
         let attrs = attrs.map(|text| json::object(py, text)).transpose()?;
         let options = PutOptions { set, units, attrs: attrs.as_ref() };

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use forebay::{ArrayMeta, ArrayOptions, DType, Order, Place, Shape};
 use pyo3::prelude::*;
 
-use crate::arrays::Source;
+use crate::arrays::PutSource;
 use crate::waits::{duration, released};
 use crate::{errors, ffi};
 
@@ -92,7 +92,7 @@ impl Snapshot {
         offset: Option<Vec<u64>>,
         shape: Option<Vec<u64>>,
     ) -> PyResult<()> {
-        let source = Source::in_c_order(value)?;
+        let source = PutSource::in_c_order(value)?;
         let view = source.view(py)?;
         let piece = ArrayOptions { units, place: place(py, append, offset, shape)? };
         released(py, || self.inner.put(name, view, piece))

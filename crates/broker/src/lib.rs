@@ -41,6 +41,7 @@ pub struct Peer(pub u64);
 
 /// What happens to a broker.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "one at a time, and none is kept")]
 pub enum Event {
     /// A request came over a connection.
     Request {

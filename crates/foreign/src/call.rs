@@ -213,7 +213,6 @@ pub(crate) fn run(prepared: &Prepared, form: &Form, call: &mut Call) -> Result<(
     take_scalars(prepared, form, call, &mut scalars, (&mut places, &mut keep))?;
     scalars.complete(routine)?;
     take_arrays(prepared, form, call, &mut scalars, (&mut places, &mut keep))?;
-    ffi::take_note();
     if prepared.asks && !form.native {
         ask(prepared, &mut scalars, &mut places, &mut keep)?;
     }
@@ -322,13 +321,16 @@ fn take_arrays(
     (places, keep): (&mut Places, &mut Keep),
 ) -> Result<()> {
     let routine = &prepared.routine;
-    let mut shapes = [Shape::scalar(); MOST];
+    if !prepared.has_arrays {
+        return Ok(());
+    }
+    let mut box_rows = [0u64; MOST];
     // The own leading dimension of each argument that is one; 0: none, -1: the caller's, which is wrong.
     let mut leading = [0i64; MOST];
     for (at, arg) in routine.args.iter().enumerate() {
         let Kind::Array(array) = &arg.kind else { continue };
         let shape = extents(routine, scalars, at, array)?;
-        shapes[at] = shape;
+        box_rows[at] = rows(array, &shape);
         places.len[at] = shape.len() as usize;
         let param = form.param_of[at].ok_or_else(|| Error::internal("an array without a parameter"))?;
         let (meta, view) = call.arg(param)?.array()?;
@@ -363,7 +365,9 @@ fn take_arrays(
     }
     for (at, arg) in routine.args.iter().enumerate() {
         let Kind::Array(array) = &arg.kind else { continue };
-        let Some((shape, steps)) = apart(array, scalars, &shapes[at], &leading, places.at[at]) else {
+        let Some((shape, steps)) =
+            apart(array, scalars, (places.len[at], box_rows[at]), &leading, places.at[at])
+        else {
             continue;
         };
         let param = form.param_of[at].unwrap_or_default();
@@ -381,11 +385,11 @@ fn take_arrays(
 fn apart(
     array: &Array,
     scalars: &Scalars,
-    shape: &Shape,
+    (n, rows): (usize, u64),
     leading: &[i64; MOST],
     at: *mut u8,
 ) -> Option<([u64; 2], [u64; 2])> {
-    let n = shape.len();
+    let n = n as u64;
     if let Some(inc) = array.inc {
         let step = scalars.value(inc).unsigned_abs();
         if step > 1 {
@@ -393,10 +397,9 @@ fn apart(
         }
     }
     if let Some(ld) = array.ld
-        && leading[ld] > rows(array, shape) as i64
+        && leading[ld] > rows as i64
         && n > 0
     {
-        let rows = rows(array, shape);
         return Some(([n / rows, rows], [leading[ld] as u64, 1]));
     }
     let misaligned = array.align.is_some_and(|align| !(at as usize).is_multiple_of(align));

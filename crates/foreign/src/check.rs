@@ -218,7 +218,6 @@ fn try_once(
         memory.push((at, room));
     }
     memory.extend(texts);
-    ffi::take_note();
     ffi::watch_guards(memory.iter().map(|(at, room)| (room.behind(), *at as u32)));
     invoke(prepared, scalars, &places);
     ffi::watch_guards(std::iter::empty());

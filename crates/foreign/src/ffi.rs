@@ -5,15 +5,17 @@
 #![allow(unsafe_code)]
 
 use std::alloc::Layout;
-use std::cell::Cell;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::io::Write;
 use std::mem::MaybeUninit;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use forebay_types::DType;
 use libffi::middle::{Cif, Type};
+use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap, mmap_anonymous, mprotect, munmap};
 
 unsafe extern "C" {
@@ -23,6 +25,7 @@ unsafe extern "C" {
 }
 
 const RTLD_NOW: c_int = 2;
+const RTLD_GLOBAL: c_int = 0x100;
 
 /// Most arguments of a call, hidden lengths among them.
 pub(crate) const MOST: usize = 80;
@@ -47,11 +50,14 @@ unsafe impl Sync for Symbol {}
 impl Handle {
     /// Loads a library, which runs its constructors.
     pub fn open(path: &str) -> Result<Handle, String> {
-        // What the libraries call to report a wrong argument is found in this program first; this keeps it there.
-        std::hint::black_box(xerbla_ as *const () as usize + cblas_xerbla as *const () as usize);
+        hook()?;
+        Handle::load(path, RTLD_NOW)
+    }
+
+    fn load(path: &str, flags: c_int) -> Result<Handle, String> {
         let path = CString::new(path).map_err(|_| "its name has a zero byte".to_owned())?;
         // SAFETY: a string that ends with a zero byte. What constructors do is the library's matter.
-        let handle = unsafe { dlopen(path.as_ptr(), RTLD_NOW) };
+        let handle = unsafe { dlopen(path.as_ptr(), flags) };
         NonNull::new(handle).map(Handle).ok_or_else(|| {
             // SAFETY: the text of the failure of this thread, or null.
             let text = unsafe { dlerror() };
@@ -129,12 +135,12 @@ impl Interface {
     pub fn call(&self, frame: &mut Frame) -> [u8; 32] {
         assert_eq!(frame.count, self.count, "arguments of a call");
         let mut places = [const { MaybeUninit::<*mut c_void>::uninit() }; MOST];
-        for i in 0..frame.count {
+        let values = frame.values[..frame.count].iter_mut().zip(&mut frame.scalars).enumerate();
+        for ((i, (value, scalar)), place) in values.zip(&mut places) {
             if frame.indirect & 1 << i != 0 {
-                let at = frame.scalars[i].as_mut_ptr();
-                frame.values[i].write(at as usize as u128);
+                value.write(scalar.as_mut_ptr() as usize as u128);
             }
-            places[i].write(frame.values[i].as_mut_ptr().cast());
+            place.write(value.as_mut_ptr().cast());
         }
         let mut returned = [0u128; 2];
         // SAFETY: any pointer to code may be seen as a function; with what it is called follows.
@@ -393,48 +399,35 @@ impl Note {
     }
 }
 
-thread_local! {
-    static NOTE: Cell<Option<Note>> = const { Cell::new(None) };
+/// `src/hooks.c`, compiled.
+static HOOKS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/hooks.so"));
+
+type Take = unsafe extern "C" fn(*mut c_int, *mut u8) -> c_int;
+
+static TAKE: OnceLock<Result<Take, String>> = OnceLock::new();
+
+/// Loads what libraries are to call when an argument is wrong, once and before them.
+fn hook() -> Result<Take, String> {
+    let load = || {
+        let fault =
+            |e: &dyn std::fmt::Display| format!("what hears of wrong arguments cannot be loaded: {e}");
+        let file = memfd_create("forebay-hooks", MemfdFlags::CLOEXEC).map_err(|e| fault(&e))?;
+        let mut file = std::fs::File::from(file);
+        file.write_all(HOOKS).map_err(|e| fault(&e))?;
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let handle = Handle::load(&path, RTLD_NOW | RTLD_GLOBAL).map_err(|e| fault(&e))?;
+        let symbol = handle.symbol("forebay_take_note").ok_or_else(|| fault(&"it lacks a symbol"))?;
+        // SAFETY: the function of that name in `src/hooks.c` has this type.
+        Ok(unsafe { std::mem::transmute::<NonNull<c_void>, Take>(symbol.0) })
+    };
+    TAKE.get_or_init(load).clone()
 }
 
-/// Takes what a library has told on this thread.
+/// Takes what a library has told on this thread since the last time.
 pub(crate) fn take_note() -> Option<Note> {
-    NOTE.take()
-}
-
-/// Keeps what a library tells.
-///
-/// # Safety
-/// `name` has `length` bytes, or ends before with a zero byte.
-unsafe fn note(name: *const u8, length: usize, info: i32) {
-    let mut note = Note { info, ..Note::default() };
-    for (i, to) in note.name.iter_mut().take(length).enumerate() {
-        // SAFETY: neither the end nor a zero byte has come yet.
-        match unsafe { name.add(i).read() } {
-            0 => break,
-            byte => *to = byte,
-        }
-    }
-    NOTE.set(Some(note));
-}
-
-/// What BLAS and LAPACK call when an argument is wrong; theirs prints, or ends the process. The dynamic linker finds
-/// it in the program before it looks into libraries.
-///
-/// # Safety
-/// As Fortran calls it: `name` has `length` bytes.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn xerbla_(name: *const u8, info: *const i32, length: c_int) {
-    // SAFETY: the caller's promise.
-    unsafe { note(name, usize::try_from(length).unwrap_or(0), info.read()) };
-}
-
-/// The same of CBLAS.
-///
-/// # Safety
-/// As C calls it: `name` ends with a zero byte.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cblas_xerbla(info: c_int, name: *const u8, _form: *const u8) {
-    // SAFETY: the caller's promise.
-    unsafe { note(name, 32, info) };
+    let Some(Ok(take)) = TAKE.get() else { return None };
+    let mut note = Note::default();
+    // SAFETY: it writes one number and 32 bytes.
+    let told = unsafe { take(&raw mut note.info, note.name.as_mut_ptr()) };
+    (told != 0).then_some(note)
 }

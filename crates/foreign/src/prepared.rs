@@ -21,6 +21,8 @@ pub(crate) struct Prepared {
     pub lock: Option<Arc<Mutex<()>>>,
     /// Its number in the file.
     pub number: u32,
+    /// Whether any argument is an array.
+    pub has_arrays: bool,
     /// Whether the routine is asked for the length of its work arrays.
     pub asks: bool,
 }
@@ -122,6 +124,7 @@ impl Prepared {
             result_first,
             lock,
             number,
+            has_arrays: routine.args.iter().any(|a| matches!(a.kind, Kind::Array(_))),
             asks,
         })
     }

@@ -67,12 +67,6 @@ impl Binary {
             Binary::Or => "or",
         }
     }
-
-    /// All of them.
-    pub fn all() -> [Binary; 12] {
-        use Binary::*;
-        [Add, Subtract, Multiply, Divide, Equal, Unequal, Less, LessOrEqual, Greater, GreaterOrEqual, And, Or]
-    }
 }
 
 /// A function of values.

@@ -2,7 +2,7 @@
 
 use forebay_types::{Error, Result};
 
-use crate::model::Place;
+use crate::model::LinePlace;
 
 /// Longest file, in bytes.
 const FILE_BYTES: usize = 8 << 20;
@@ -36,12 +36,12 @@ const TWO: [&str; 5] = ["->", "==", "!=", "<=", ">="];
 const ONE: &str = "()[]{},:=+-*/<>";
 
 /// An error at a place of a file.
-pub(crate) fn fault(file: &str, place: Place, text: impl std::fmt::Display) -> Error {
+pub(crate) fn fault(file: &str, place: LinePlace, text: impl std::fmt::Display) -> Error {
     Error::bad(format!("{file}:{}:{}: {text}", place.line, place.column))
 }
 
 /// Cuts a file into words; the last one is always an end.
-pub(crate) fn words<'a>(file: &str, text: &'a str) -> Result<Vec<(Word<'a>, Place)>> {
+pub(crate) fn words<'a>(file: &str, text: &'a str) -> Result<Vec<(Word<'a>, LinePlace)>> {
     if text.len() > FILE_BYTES {
         return Err(Error::bad(format!(
             "{file} has {} bytes, more than {FILE_BYTES}; divide it among several servers",
@@ -50,7 +50,7 @@ pub(crate) fn words<'a>(file: &str, text: &'a str) -> Result<Vec<(Word<'a>, Plac
     }
     let mut words = Vec::new();
     let mut open = 0usize;
-    let mut place = Place { line: 1, column: 1 };
+    let mut place = LinePlace { line: 1, column: 1 };
     for line in text.split('\n') {
         let line = line.strip_suffix('\r').unwrap_or(line);
         let mut rest = line;
@@ -75,7 +75,7 @@ pub(crate) fn words<'a>(file: &str, text: &'a str) -> Result<Vec<(Word<'a>, Plac
         if open == 0 {
             words.push((Word::End, place));
         }
-        place = Place { line: place.line + 1, column: 1 };
+        place = LinePlace { line: place.line + 1, column: 1 };
     }
     words.push((Word::End, place));
     Ok(words)

@@ -65,7 +65,7 @@ mod tests;
 
 pub use expr::{Binary, Expr, Fault, Function, Unary};
 pub use model::{
-    Arg, Array, Case, Complex, Convention, Hidden, Kind, Library, Literal, Place, Published, Returned,
+    Arg, Array, Case, Complex, Convention, Hidden, Kind, Library, LinePlace, Literal, Published, Returned,
     Routine, Scalar, Settings, Source, Threads, Type, Where,
 };
 pub use publish::NATIVE;

@@ -7,7 +7,7 @@ use crate::Expr;
 /// Where something stands in a file; both count from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[allow(missing_docs)]
-pub struct Place {
+pub struct LinePlace {
     pub line: u32,
     pub column: u32,
 }
@@ -108,7 +108,7 @@ pub struct Routine {
     /// Its symbol in the library.
     pub symbol: String,
     /// Where it stands.
-    pub place: Place,
+    pub place: LinePlace,
     /// How its arguments are passed.
     pub convention: Convention,
     /// Where the lengths of characters are passed.
@@ -164,7 +164,7 @@ pub struct Arg {
     /// Its name; made up for `null` and `length(x)`.
     pub name: String,
     /// Where it stands.
-    pub place: Place,
+    pub place: LinePlace,
     /// What it is.
     pub kind: Kind,
     /// Whether the value itself is passed, not its address.

@@ -7,7 +7,7 @@ use forebay_types::{DType, Order, Result, Way, limits};
 
 use crate::expr::{Binary, Expr, Function, Unary};
 use crate::lexer::{self, Word, fault};
-use crate::model::{Case, Complex, Convention, Hidden, Library, Literal, Place, Settings, Threads, Type};
+use crate::model::{Case, Complex, Convention, Hidden, Library, LinePlace, Literal, Settings, Threads, Type};
 
 /// Most routines of a file: each is two services, and that is what a server offers at most.
 const ROUTINES: usize = 2_000;
@@ -22,7 +22,7 @@ const OPERATIONS: u32 = 128;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Named<'a> {
     pub name: &'a str,
-    pub place: Place,
+    pub place: LinePlace,
 }
 
 /// A line of a routine as it is written.
@@ -81,7 +81,7 @@ pub(crate) enum RawType {
 
 struct Parser<'a, 'f> {
     file: &'f str,
-    words: Vec<(Word<'a>, Place)>,
+    words: Vec<(Word<'a>, LinePlace)>,
     at: usize,
     depth: u32,
     operations: u32,
@@ -128,7 +128,7 @@ impl Library {
 }
 
 impl<'a> Parser<'a, '_> {
-    fn at(&self, place: Place, text: impl std::fmt::Display) -> forebay_types::Error {
+    fn at(&self, place: LinePlace, text: impl std::fmt::Display) -> forebay_types::Error {
         fault(self.file, place, text)
     }
 
@@ -136,7 +136,7 @@ impl<'a> Parser<'a, '_> {
         self.words.get(self.at).map_or(&Word::End, |(word, _)| word)
     }
 
-    fn place(&self) -> Place {
+    fn place(&self) -> LinePlace {
         self.words.get(self.at).or(self.words.last()).map(|w| w.1).unwrap_or_default()
     }
 
@@ -703,7 +703,7 @@ impl<'a> Parser<'a, '_> {
         Ok(Expr::Binary(what, Box::new((x, y))))
     }
 
-    fn function(&mut self, function: Function, place: Place) -> Result<Expr<Named<'a>>> {
+    fn function(&mut self, function: Function, place: LinePlace) -> Result<Expr<Named<'a>>> {
         let mut all = vec![self.expression()?];
         while self.sign(",") {
             all.push(self.expression()?);

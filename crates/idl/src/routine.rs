@@ -7,7 +7,7 @@ use forebay_types::{DType, ElementKind, Order, Result, Way, limits};
 use crate::expr::Expr;
 use crate::lexer::fault;
 use crate::model::{
-    Arg, Array, Complex, Convention, Hidden, Kind, Literal, Place, Published, Returned, Routine, Scalar,
+    Arg, Array, Complex, Convention, Hidden, Kind, LinePlace, Literal, Published, Returned, Routine, Scalar,
     Settings, Type, Where,
 };
 use crate::parser::{Named, RawArg, RawKind, RawRoutine, RawType, RawTyped};
@@ -41,7 +41,7 @@ struct Scope<'a, 'f> {
 }
 
 pub(crate) fn resolve(file: &str, raw: RawRoutine<'_>, settings: &Settings) -> Result<Routine> {
-    let at = |place: Place, text: String| fault(file, place, text);
+    let at = |place: LinePlace, text: String| fault(file, place, text);
     let mut names = HashMap::new();
     for (i, arg) in raw.args.iter().enumerate() {
         let named = !matches!(arg.kind, RawKind::Null | RawKind::Length(_));
@@ -147,7 +147,7 @@ fn is_passed_by_value(kind: &Kind, convention: Convention) -> bool {
 }
 
 impl<'a> Scope<'a, '_> {
-    fn at(&self, place: Place, text: impl std::fmt::Display) -> forebay_types::Error {
+    fn at(&self, place: LinePlace, text: impl std::fmt::Display) -> forebay_types::Error {
         fault(self.file, place, text)
     }
 

@@ -124,31 +124,32 @@ async fn serve(stream: Stream, place: Admission, app: Router, mut stop: watch::R
 /// Who is inside.
 #[derive(Default)]
 struct Places {
-    inside: Mutex<BTreeMap<Kind, usize>>,
+    inside: Mutex<BTreeMap<PeerKind, usize>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
+enum PeerKind {
     Own,
     Other(u32),
     Unknown,
 }
 
 impl Places {
-    fn inside(&self) -> MutexGuard<'_, BTreeMap<Kind, usize>> {
+    fn inside(&self) -> MutexGuard<'_, BTreeMap<PeerKind, usize>> {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn take(all: &Arc<Places>, peer: Peer) -> Option<Admission> {
         let (kind, most) = match peer {
-            Peer::Own => (Kind::Own, OWN),
-            Peer::Other(uid) => (Kind::Other(uid), EACH_OTHER),
-            Peer::Unknown => (Kind::Unknown, UNKNOWN),
+            Peer::Own => (PeerKind::Own, OWN),
+            Peer::Other(uid) => (PeerKind::Other(uid), EACH_OTHER),
+            Peer::Unknown => (PeerKind::Unknown, UNKNOWN),
         };
         let mut inside = all.inside();
-        let others: usize = inside.iter().filter(|(k, _)| matches!(k, Kind::Other(_))).map(|(_, n)| *n).sum();
+        let others: usize =
+            inside.iter().filter(|(k, _)| matches!(k, PeerKind::Other(_))).map(|(_, n)| *n).sum();
         let taken = inside.get(&kind).copied().unwrap_or(0);
-        if taken >= most || (matches!(kind, Kind::Other(_)) && others >= ALL_OTHERS) {
+        if taken >= most || (matches!(kind, PeerKind::Other(_)) && others >= ALL_OTHERS) {
             return None;
         }
         inside.insert(kind, taken + 1);
@@ -159,7 +160,7 @@ impl Places {
 /// A place inside; given back when it is dropped.
 struct Admission {
     all: Arc<Places>,
-    kind: Kind,
+    kind: PeerKind,
 }
 
 impl Drop for Admission {

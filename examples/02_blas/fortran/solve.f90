@@ -14,8 +14,10 @@ program solve
   a = 0
   do i = 1, n
     a(i, i) = 4
-    if (i > 1) a(i, i - 1) = -1.5d0
-    if (i < n) a(i, i + 1) = -1
+  end do
+  do i = 1, n - 1
+    a(i + 1, i) = -1.5d0
+    a(i, i + 1) = -1
   end do
   x(:, 1) = matmul(a, [(dble(i), i=1, n)]) ! so that the solution is 1, 2, 3, ...
   call fb_connect(client)

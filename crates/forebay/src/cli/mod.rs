@@ -22,6 +22,7 @@ mod services;
 mod show;
 mod status;
 mod steer;
+mod stubs;
 mod table;
 mod up;
 mod wait;
@@ -73,6 +74,7 @@ enum Command {
     Monitor(monitor::Monitor),
     Steer(steer::Steer),
     Doctor(doctor::Doctor),
+    Stubs(stubs::Stubs),
 }
 
 impl Command {
@@ -103,6 +105,7 @@ impl Command {
             Command::Monitor(c) => c.run(out),
             Command::Steer(c) => c.run(out),
             Command::Doctor(c) => c.run(out),
+            Command::Stubs(c) => c.run(out),
         }
     }
 }

@@ -19,7 +19,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::collections::HashMap;
 use std::fs::File;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -39,7 +39,7 @@ const TELL: Duration = Duration::from_secs(2);
 /// Stacks of its threads: automatic arrays of Fortran lie there.
 const STACK: &str = "67108864";
 
-enum Event {
+enum Heard {
     Ended(ExitStatus),
     Signal,
 }
@@ -50,8 +50,8 @@ struct Supervisor {
     withdrawn: Vec<String>,
     /// Deaths in which a routine ran.
     deaths: HashMap<u32, u32>,
-    tell: Sender<Event>,
-    events: Receiver<Event>,
+    tell: Sender<Heard>,
+    events: Receiver<Heard>,
 }
 
 /// Serves until a signal comes; ends with the child's status when it could not begin.
@@ -66,13 +66,13 @@ pub fn run(options: &Serve, idl: &Path) -> Result<()> {
         .map_err(|e| Error::io("cannot listen for signals", e))?;
     let heard = tell.clone();
     thread("signals", move || {
-        signals.forever().take_while(|_| heard.send(Event::Signal).is_ok()).for_each(drop)
+        signals.forever().take_while(|_| heard.send(Heard::Signal).is_ok()).for_each(drop)
     })?;
     if options.stop_with_stdin {
         forebay_host::parent::die_with_stdin({
             let tell = tell.clone();
             move || {
-                let _ = tell.send(Event::Signal);
+                let _ = tell.send(Heard::Signal);
                 std::thread::sleep(GRACE);
             }
         })?;
@@ -92,12 +92,12 @@ impl Supervisor {
             thread("wait", move || {
                 if let Ok(status) = child.wait() {
                     // Who does not hear any more has ended.
-                    let _ = tell.send(Event::Ended(status));
+                    let _ = tell.send(Heard::Ended(status));
                 }
             })?;
             let status = match self.events.recv() {
-                Ok(Event::Ended(status)) => status,
-                Ok(Event::Signal) | Err(_) => return self.end(pid),
+                Ok(Heard::Ended(status)) => status,
+                Ok(Heard::Signal) | Err(_) => return self.end(pid),
             };
             // It may have been killed.
             let _ = directories::runtime_dir().map(|dir| sockets::sweep_sockets(&dir));
@@ -118,7 +118,7 @@ impl Supervisor {
             }
             let waits = jitter(wait);
             self.tell_of_death(status, &seen, waits);
-            if let Ok(Event::Signal) | Err(RecvTimeoutError::Disconnected) = self.events.recv_timeout(waits) {
+            if let Ok(Heard::Signal) | Err(RecvTimeoutError::Disconnected) = self.events.recv_timeout(waits) {
                 return Ok(());
             }
             wait = (wait * 2).min(LONGEST_WAIT);
@@ -133,8 +133,6 @@ impl Supervisor {
             .args(std::env::args_os().skip(1).filter(|word| word != "--stop-with-stdin"))
             .args(["--child-of", &std::process::id().to_string()])
             .stdin(Stdio::from(board))
-            // Ctrl-C of a terminal goes to the supervisor, who passes it on.
-            .process_group(0)
             // Stubs of this very library would call themselves.
             .env_remove("LD_PRELOAD")
             .env(environment::STUBS, "off")
@@ -189,8 +187,8 @@ impl Supervisor {
         let until = Instant::now() + GRACE;
         loop {
             match self.events.recv_timeout(until.saturating_duration_since(Instant::now())) {
-                Ok(Event::Ended(_)) => return Ok(()),
-                Ok(Event::Signal) => (),
+                Ok(Heard::Ended(_)) => return Ok(()),
+                Ok(Heard::Signal) => (),
                 Err(_) => {
                     let _ = kill_process(pid, Signal::KILL);
                     return Ok(());

@@ -1,0 +1,115 @@
+//! `forebay stubs`: sources, or a library, that call the routines of an interface file at servers.
+
+use clap::{Args, ValueEnum};
+use forebay::{Error, Result};
+use forebay_idl::Library;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::out::Out;
+
+/// Write functions that call the routines of an interface file at a server.
+///
+/// With --native they have the symbols and calling sequences of the library itself, so that a program that is linked
+/// against them, or runs with them in front (LD_PRELOAD), is not changed at all. Without it they are functions of the
+/// language with types and errors.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  \
+    forebay stubs --native --build libforebay_blas.so blas.fbi\n  \
+    LD_PRELOAD=./libforebay_blas.so ./program\n  \
+    forebay stubs --lang python blas.fbi > blas_remote.py")]
+pub(super) struct Stubs {
+    /// The language of the functions.
+    #[arg(long, value_enum, default_value_t = Language::C)]
+    lang: Language,
+    /// Keep the library's own symbols and calling sequences.
+    #[arg(long)]
+    native: bool,
+    /// Build this shared library instead of writing the source; with --native.
+    #[arg(long, value_name = "LIBRARY.so", requires = "native")]
+    build: Option<PathBuf>,
+    /// The compiler of --build.
+    #[arg(long, value_name = "COMMAND", default_value = "cc", requires = "build")]
+    cc: String,
+    /// The interface file.
+    #[arg(value_name = "FILE.fbi")]
+    file: PathBuf,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Language {
+    C,
+    Fortran,
+    Python,
+    #[value(name = "c++")]
+    Cplusplus,
+}
+
+impl Stubs {
+    pub(super) fn run(&self, out: &Out) -> Result<()> {
+        let name = self.file.display().to_string();
+        let text =
+            std::fs::read_to_string(&self.file).map_err(|e| Error::io(format!("cannot read {name}"), e))?;
+        let library = Library::parse(&name, &text)?;
+        let source = self.source(&library, &name)?;
+        let Some(target) = &self.build else {
+            return out.line(source.trim_end());
+        };
+        build(&source, target, &self.cc)
+    }
+
+    fn source(&self, library: &Library, file: &str) -> Result<String> {
+        match (self.lang, self.native) {
+            (Language::C, true) => Ok(forebay_stubs::native(library, file)),
+            (_, true) => Err(Error::bad(
+                "native stubs are one library for every language; write them with --lang c, or leave --native out",
+            )),
+            (Language::C, false) => Ok(forebay_stubs::c(library, file)),
+            (Language::Cplusplus, false) => Ok(forebay_stubs::cplusplus(library, file)),
+            (Language::Fortran, false) => Ok(forebay_stubs::fortran(library, file)),
+            (Language::Python, false) => Ok(forebay_stubs::python(library, file)),
+        }
+    }
+}
+
+/// Compiles a source into a shared library that is linked with the C library of this installation.
+fn build(source: &str, target: &Path, compiler: &str) -> Result<()> {
+    let dir = tempfile_beside(target)?;
+    let file = dir.join("stubs.c");
+    std::fs::write(&file, source).map_err(|e| Error::io(format!("cannot write {}", file.display()), e))?;
+    let mut command = Command::new(compiler);
+    command.args(["-shared", "-fPIC", "-O2", "-fno-builtin", "-o"]).arg(target).arg(&file);
+    if let Some((include, lib)) = installed() {
+        command.arg("-I").arg(include).arg("-L").arg(&lib).arg(format!("-Wl,-rpath,{}", lib.display()));
+    }
+    command.args(["-lforebay", "-ldl", "-lpthread"]);
+    let ran = command.status();
+    std::fs::remove_dir_all(&dir).map_err(|e| Error::io(format!("cannot remove {}", dir.display()), e))?;
+    match ran {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(Error::bad(format!(
+            "{compiler} ended with {status}, see above; it finds forebay.h and libforebay.so beside an installed command, \
+             else where CPATH and LIBRARY_PATH say"
+        ))),
+        Err(e) => {
+            Err(Error::io(format!("cannot run {compiler:?}; install a C compiler, or name one with --cc"), e))
+        }
+    }
+}
+
+/// A new directory beside a file that is to be made, so that both lie where there is room.
+fn tempfile_beside(target: &Path) -> Result<PathBuf> {
+    let mut name = target.as_os_str().to_owned();
+    name.push(format!(".{}.tmp", std::process::id()));
+    let dir = PathBuf::from(name);
+    std::fs::create_dir(&dir).map_err(|e| Error::io(format!("cannot make {}", dir.display()), e))?;
+    Ok(dir)
+}
+
+/// Where the header and the library lie, when this command is installed beside them.
+fn installed() -> Option<(PathBuf, PathBuf)> {
+    let exe = std::env::current_exe().ok()?;
+    let prefix = exe.parent()?.parent()?;
+    let (include, lib) = (prefix.join("include"), prefix.join("lib"));
+    (include.join("forebay.h").exists() && lib.join("libforebay.so").exists()).then_some((include, lib))
+}
