@@ -18,4 +18,5 @@ mod hostile;
 mod references;
 mod roles;
 mod transfer;
+mod usage;
 mod waits;

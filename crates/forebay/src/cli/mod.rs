@@ -24,6 +24,7 @@ mod status;
 mod steer;
 mod table;
 mod up;
+mod usage;
 mod wait;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
