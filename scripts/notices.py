@@ -50,7 +50,9 @@ def linked(described: dict[str, Any]) -> list[dict[str, Any]]:
 
 def texts(folder: Path, licence: str) -> list[str]:
     """The texts of the licences in a folder; of several to choose from, that of MIT."""
-    found = sorted(p for p in folder.iterdir() if p.is_file() and TEXT.fullmatch(p.name))
+    # Tools of the build are not passed on.
+    names = (p for p in folder.iterdir() if p.is_file() and "BUILDTOOLS" not in p.name)
+    found = sorted(p for p in names if TEXT.fullmatch(p.name))
     if "MIT" in licence and " AND " not in licence:
         found = [p for p in found if "MIT" in p.name.upper()] or found
     return [p.read_text(encoding="utf-8", errors="replace").strip() for p in found]
@@ -61,7 +63,7 @@ def main(out: Path) -> None:
     parts: list[tuple[str, str, list[str]]] = []
     for crate in linked(metadata()):
         folder, licence = Path(crate["manifest_path"]).parent, crate["license"] or "see below"
-        inside = [folder, *(p for p in folder.glob("ext/*") if p.is_dir())]
+        inside = [folder, *(p for p in (*folder.glob("ext/*"), folder / "libffi") if p.is_dir())]
         found = [text for place in inside for text in texts(place, licence)]
         parts.append((f"{crate['name']} {crate['version']}", licence, found))
     page = json.loads((ROOT / "web" / "package.json").read_text())

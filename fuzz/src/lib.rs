@@ -7,6 +7,7 @@
 //! | `link` | what a peer sends over a call link of the network |
 //! | `line` | what the other host sends over a line of a run |
 //! | `handshake` | what a stranger says to an open door, and what a false door says to who knocks |
+//! | `interface` | an interface file of a library |
 //! | `ring` | what the other side leaves anywhere in a segment of shared memory |
 //! | `record` | records, notices, requests, replies, questions and answers |
 //! | `text` | JSON of every kind, signatures, addresses |
@@ -14,6 +15,7 @@
 
 mod frame;
 mod handshake;
+mod interface;
 mod line;
 mod link;
 mod record;
@@ -24,6 +26,7 @@ mod text;
 
 pub use frame::frame;
 pub use handshake::handshake;
+pub use interface::interface;
 pub use line::line;
 pub use link::link;
 pub use record::record;

@@ -217,19 +217,6 @@ fn a_timeout_ends_the_waiting_and_the_work() {
 }
 
 #[test]
-fn servers_take_turns() {
-    let world = World::new();
-    let servers = [world.server("one", 1), world.server("two", 1)];
-    let client = world.client();
-    let pids: Vec<i64> = (0..6)
-        .map(|_| pid_of(client.call("work", vec!["turn".into(), 0i64.into()], None).unwrap()))
-        .collect();
-    for server in &servers {
-        assert_eq!(pids.iter().filter(|p| **p == server.pid()).count(), 3, "{pids:?}");
-    }
-}
-
-#[test]
 fn threads_share_a_client() {
     let world = World::new();
     let _servers = [world.server("one", 2), world.server("two", 1)];

@@ -15,6 +15,7 @@ mod failures;
 #[path = "../../crates/link/tests/frames/mod.rs"]
 mod frames;
 mod hostile;
+mod placement;
 mod references;
 mod roles;
 mod transfer;

@@ -22,6 +22,8 @@ mod hostile;
 mod hosts;
 mod net;
 mod order;
+#[path = "../calls/placement.rs"]
+mod placement;
 #[path = "../calls/references.rs"]
 mod references;
 #[path = "../calls/roles.rs"]

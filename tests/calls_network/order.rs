@@ -36,6 +36,7 @@ fn announced(world: &World, signature: &str) -> (Wire, impl FnOnce() -> Pooled +
         lease_ms: 60_000,
         room: 0,
         workers: 1,
+        supervised: false,
     };
     let at: &Locator = &world.locator();
     let mut broker = at.connect("server", PATIENCE).unwrap();

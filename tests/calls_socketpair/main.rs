@@ -16,6 +16,8 @@ mod cuts;
 mod deaths;
 #[path = "../calls/failures.rs"]
 mod failures;
+#[path = "../calls/placement.rs"]
+mod placement;
 #[path = "../calls/references.rs"]
 mod references;
 #[path = "../calls/roles.rs"]

@@ -92,6 +92,11 @@ fn a_host_that_sends_any_bytes_over_a_line_is_found_out() {
 }
 
 #[test]
+fn any_bytes_are_an_interface_file_or_an_error() {
+    drive("interface", targets::interface, 5_000);
+}
+
+#[test]
 fn nobody_comes_in_with_any_bytes_nor_takes_in_who_knocks() {
     drive("handshake", targets::handshake, 500);
 }

@@ -26,7 +26,7 @@ from places import Place  # noqa: E402
 
 GUIDE = ROOT / "docs" / "guide"
 BLOCK = re.compile(r"^(?:```(\w+)\n(.*?)^```$|<!-- (python|console)\n(.*?)^-->$)", re.S | re.M)
-NAMED = re.compile(r"^(?:#|//|!|/\*) (\S+\.(?:py|c|f90|toml|cpp))\b.*$", re.M)
+NAMED = re.compile(r"^(?:#|//|!|/\*) (\S+\.(?:py|c|f90|toml|cpp|fbi))\b.*$", re.M)
 # One block after the other, each told when it has ended.
 INTERPRETER = """
 import sys, traceback

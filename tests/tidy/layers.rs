@@ -6,6 +6,7 @@ use crate::tree::{files, root};
 /// Crates by row, lowest first; each may use what stands behind it, and nothing else of ours.
 const TABLE: &[(&str, &[&str])] = &[
     ("crates/types", &[]),
+    ("crates/idl", &["types"]),
     ("crates/host", &["types"]),
     ("crates/arena", &["types", "host"]),
     ("crates/link", &["types", "host", "arena"]),
@@ -14,10 +15,14 @@ const TABLE: &[(&str, &[&str])] = &[
     ("crates/client", &["types", "host", "arena", "link"]),
     ("crates/server", &["types", "host", "arena", "link"]),
     ("crates/monitor", &["types", "host", "arena"]),
+    ("crates/foreign", &["types", "idl", "host", "arena", "server"]),
     ("crates/agent", &["types", "host", "arena", "link", "broker", "store", "monitor"]),
     (
         "crates/forebay",
-        &["types", "host", "arena", "link", "broker", "store", "client", "server", "monitor", "agent"],
+        &[
+            "types", "idl", "host", "arena", "link", "broker", "store", "client", "server", "foreign",
+            "monitor", "agent",
+        ],
     ),
     ("bindings/c", &["forebay"]),
     ("bindings/python", &["types", "forebay"]),
@@ -37,7 +42,12 @@ const HOMES: &[(&str, &[&str], &str)] = &[
     ("hyper-util", &["crates/monitor"], "only the monitor speaks HTTP"),
     ("ring", &["crates/link", "crates/monitor"], "only the link and the page prove who is who"),
     ("signal-hook", &["crates/forebay"], "only the command line passes signals on"),
-    ("libc", &["crates/arena", "crates/host", "bindings/c"], "only they make calls that have no safe form"),
+    ("libffi", &["crates/foreign"], "only it calls functions of which the compiler knows nothing"),
+    (
+        "libc",
+        &["crates/arena", "crates/host", "crates/foreign", "bindings/c"],
+        "only they make calls that have no safe form",
+    ),
     ("cbindgen", &["bindings/c"], "only the C library has a header"),
     ("pyo3", &["bindings/python"], "only the binding knows Python"),
     ("numpy", &["bindings/python"], "only the binding knows Python"),

@@ -26,6 +26,7 @@
 #![forbid(unsafe_code)]
 
 mod books;
+mod deaths;
 mod table;
 
 use forebay_types::directory::{BrokerRequest, Directory, Incarnation, LEASE_MS, SETTLING_MS};
@@ -33,6 +34,7 @@ use forebay_types::{Error, Result};
 use serde_json::{Value, json};
 
 use books::Books;
+use deaths::Deaths;
 use table::Table;
 
 /// A connection, numbered by the host of the broker.
@@ -107,6 +109,7 @@ pub struct Broker {
     now_ns: u64,
     /// Until then servers of a broker that died announce themselves.
     settles_ns: u64,
+    deaths: Deaths,
 }
 
 const LEASE_NS: u64 = LEASE_MS * 1_000_000;
@@ -193,6 +196,12 @@ impl Broker {
                 self.table.remove(incarnation, Gone::Failed, actions);
                 Ok(Value::Null)
             }
+            BrokerRequest::Died { incarnation, how } => {
+                self.deaths.note(incarnation, how, self.now_ns)?;
+                self.table.remove(incarnation, Gone::Failed, actions);
+                Ok(Value::Null)
+            }
+            BrokerRequest::HowDied { incarnation } => Ok(json!(self.deaths.of(incarnation, self.now_ns))),
             BrokerRequest::Directory => {
                 let settling = self.now_ns < self.settles_ns;
                 let directory = Directory { settling, ..self.table.ask() };

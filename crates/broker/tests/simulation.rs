@@ -25,6 +25,7 @@ fn info(id: u64) -> ServerInfo {
         lease_ms: 0,
         room: 0,
         workers: 1,
+        supervised: false,
     }
 }
 

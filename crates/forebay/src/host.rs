@@ -14,7 +14,7 @@ use std::time::Duration;
 use forebay_host::fork::own_pid;
 use forebay_host::wait::{self, PollFlags};
 use forebay_server::{Body, Running, Server};
-use forebay_types::directory::Load;
+use forebay_types::directory::{Incarnation, Load};
 use forebay_types::{Code, Error, Result, Signature};
 use rustix::event::{EventfdFlags, eventfd};
 
@@ -177,6 +177,14 @@ impl Host {
             running.stop();
         }
         Ok(())
+    }
+
+    /// The number of its life, while it runs.
+    pub fn incarnation(&self) -> Option<Incarnation> {
+        match &*self.lock() {
+            State::Runs(running) => Some(running.incarnation()),
+            State::Made(_) | State::Stopped => None,
+        }
     }
 
     /// How busy it is; nothing when it does not run.

@@ -40,6 +40,8 @@ pub const RANK: &str = "FOREBAY_RANK";
 pub const RANKS: &str = "FOREBAY_RANKS";
 /// Directory into which owners of runs write what they are told.
 pub const RECORD: &str = "FOREBAY_RECORD";
+/// `off`: stubs of remote routines call the local ones.
+pub const STUBS: &str = "FOREBAY_STUBS";
 /// The Python that `forebay serve` runs.
 pub const PYTHON: &str = "FOREBAY_PYTHON";
 

@@ -45,6 +45,11 @@ pub fn hold(post: Rc<dyn Post>) {
     POST.set(Some(post));
 }
 
+/// Whether this thread does.
+pub fn serves() -> bool {
+    POST.with_borrow(Option::is_some)
+}
+
 /// A wait. What is done for it in pieces is one wait, if it lies within another one: the thread comes back when the
 /// outermost ends.
 pub struct Wait {

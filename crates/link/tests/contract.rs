@@ -64,6 +64,7 @@ fn ends(by: By) -> (End, End) {
         lease_ms: 0,
         room: 0,
         workers: 1,
+        supervised: false,
     };
     let until = || Some(Instant::now() + LONG);
     let (accepting, door) = match by {

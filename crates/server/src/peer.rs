@@ -5,7 +5,7 @@
 //! wait is cut off.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use forebay_link::call::{Room, Sender};
 use forebay_link::pool::Budget;
@@ -24,6 +24,8 @@ pub(crate) struct Peer {
     pub arrays: Arrays,
     /// Its requests that wait for their turn at an array.
     pub parked: AtomicU32,
+    /// Nanoseconds of the workers' time that it has had, and what it missed while it asked for nothing.
+    had: AtomicU64,
     gone: AtomicBool,
     sender: Sender,
 }
@@ -31,7 +33,32 @@ pub(crate) struct Peer {
 impl Peer {
     pub fn new(client: u64, sender: Sender, budget: Arc<Budget>) -> Peer {
         let arrays = Arrays::new(budget);
-        Peer { client, arrays, parked: AtomicU32::new(0), gone: AtomicBool::new(false), sender }
+        Peer {
+            client,
+            arrays,
+            parked: AtomicU32::new(0),
+            had: AtomicU64::new(0),
+            gone: AtomicBool::new(false),
+            sender,
+        }
+    }
+
+    /// How much of the workers' time it has had. Who asked for nothing meanwhile saves up nothing: it has had `least`.
+    pub fn had(&self, least: u64) -> u64 {
+        match self.had.load(Ordering::Relaxed) {
+            had if had >= least => had,
+            _ => self.had.fetch_max(least, Ordering::Relaxed).max(least),
+        }
+    }
+
+    /// A worker has taken, or is expected to take, so long for it.
+    pub fn takes(&self, ns: u64) {
+        self.had.fetch_add(ns, Ordering::Relaxed);
+    }
+
+    /// It took less than was expected.
+    pub fn took_less(&self, ns: u64) {
+        self.had.fetch_sub(ns, Ordering::Relaxed);
     }
 
     /// Where its large arguments and results lie.
@@ -79,6 +106,11 @@ impl Peer {
     /// Sends a reply with its large parts, or lets it wait. Returns whether something waits that
     /// [`Peer::flush`] is to send.
     pub fn send(&self, request: u64, body: &[u8], parts: Vec<LargePart>) -> bool {
+        // What a service says that has stopped because its client is gone is no answer to a client that only lost the
+        // connection: it issues the call again.
+        if self.is_gone() {
+            return false;
+        }
         // A client that is lost is found by its end.
         let waiting = self.sender.post(Header::new(kind::REPLY, request), body, parts).unwrap_or(0);
         if waiting > WAITING_BYTES {

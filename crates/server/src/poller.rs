@@ -5,6 +5,9 @@
 //! Of a crowd of clients those that ask for nothing cost nothing: they are told that nobody looks into
 //! their rings, and ring the doorbell before they are looked at again.
 //!
+//! Of clients whose requests wait the one is served whose requests have had least of the workers' time: who asks for long
+//! ones gets no more of a server than who asks for short ones. Who asked for nothing meanwhile saves up nothing.
+//!
 //! ```text
 //! looked at --asked for nothing in many looks--> told so, and looked at once more --> resting
 //!     ^------------------------ its word says that it has rung ------------------------|
@@ -34,6 +37,8 @@ const FEW: usize = 8;
 const LOOKS: u32 = 1_000;
 /// The doorbell is looked at after so many requests, and at most a tick of the coarse clock after the last look.
 const REQUESTS: u32 = 16;
+/// Clients that have had so much more of the workers' time, in nanoseconds, have had as much.
+const ALIKE_NS: u64 = 1_000_000;
 /// While nothing comes it is looked at so often: once in so many looks into rings.
 const POLLS: u32 = 64;
 
@@ -100,6 +105,8 @@ pub(crate) struct Poller {
     /// Tick of the coarse clock at the last look at the doorbell.
     tick: i64,
     turn: usize,
+    /// No client that waits has had less of the workers' time.
+    clock: u64,
     spin: Spin,
     seen: QuickMap<u64, Served>,
 }
@@ -265,14 +272,8 @@ impl Poller {
     /// Takes one request of the next client that has one.
     fn scan(&mut self, shared: &Shared, frame: &mut Frame) -> Option<Next> {
         let mut has_place = false;
-        for _ in 0..self.entries.len() {
-            self.turn = (self.turn + 1) % self.entries.len();
-            let entry = &mut self.entries[self.turn];
-            if !entry.pending() {
-                entry.looks = entry.looks.saturating_add(1);
-                continue;
-            }
-            entry.looks = 0;
+        while let Some(next) = self.next_entry() {
+            let entry = &mut self.entries[next];
             has_place = has_place || shared.crew.begin();
             if !has_place {
                 return Some(Next::NoPlace);
@@ -285,6 +286,32 @@ impl Poller {
             shared.crew.end();
         }
         None
+    }
+
+    /// Of those that have something, the next one in turn that has had about as little of the workers' time as any.
+    fn next_entry(&mut self) -> Option<usize> {
+        let (n, first) = (self.entries.len(), self.turn + 1);
+        let mut best: Option<(u64, usize)> = None;
+        for i in 0..n {
+            let at = (first + i) % n;
+            let entry = &mut self.entries[at];
+            if !entry.pending() {
+                entry.looks = entry.looks.saturating_add(1);
+                continue;
+            }
+            entry.looks = 0;
+            let had = entry.peer.had(self.clock);
+            if had <= self.clock + ALIKE_NS {
+                self.turn = at;
+                return Some(at);
+            }
+            if best.is_none_or(|(least, _)| had < least) {
+                best = Some((had, at));
+            }
+        }
+        let (had, at) = best?;
+        (self.turn, self.clock) = (at, had);
+        Some(at)
     }
 
     fn wait(&mut self, shared: &Shared) {

@@ -29,6 +29,7 @@ pub struct Server {
     workers: usize,
     memory: u64,
     listen: Option<Address>,
+    supervised: bool,
     services: QuickMap<String, Arc<Service>>,
 }
 
@@ -49,6 +50,7 @@ impl Server {
             workers: 1,
             memory: half_of_all(),
             listen: None,
+            supervised: false,
             services: QuickMap::default(),
         }
     }
@@ -63,6 +65,12 @@ impl Server {
     /// said.
     pub fn memory(mut self, bytes: u64) -> Server {
         self.memory = bytes;
+        self
+    }
+
+    /// Somebody watches this process, who tells the broker how it died.
+    pub fn supervised(mut self) -> Server {
+        self.supervised = true;
         self
     }
 
@@ -94,8 +102,14 @@ impl Server {
         rlimits::raise_files();
         let listener = sockets::at_free_socket("server", Listener::bind)?;
         let socket = listener.path().to_owned();
-        let shared =
-            Arc::new(Shared::new(self.name, socket, self.services, self.workers as u32, self.memory)?);
+        let shared = Arc::new(Shared::new(
+            self.name,
+            socket,
+            self.services,
+            self.workers as u32,
+            self.memory,
+            self.supervised,
+        )?);
         let wire = Announcer::connect(&broker)?;
         let door = network::open(self.listen.as_ref(), &broker, &wire)?;
         let mut running = Running { shared: shared.clone(), threads: Vec::new(), pid: own_pid() };

@@ -16,6 +16,8 @@ pub type Body = dyn Fn(&mut Call) -> Result<()> + Send + Sync;
 /// Calls that take longer than this hand the polling over to another worker first.
 const LONG_NS: u64 = 20_000;
 
+/// Before any call has told.
+const UNKNOWN: u64 = LONG_NS + 1;
 /// Calls of a short service without a look at the clock.
 const CLOCKLESS: u32 = 15;
 
@@ -33,7 +35,7 @@ impl Service {
         Service {
             signature: Arc::new(signature),
             body,
-            usual_ns: AtomicU64::new(LONG_NS + 1),
+            usual_ns: AtomicU64::new(UNKNOWN),
             passed: AtomicU32::new(0),
             usage: Mutex::default(),
         }
@@ -47,6 +49,14 @@ impl Service {
     /// Whether it pays to wake another worker before running it. Unknown means yes.
     pub fn is_long(&self) -> bool {
         self.usual_ns.load(Ordering::Relaxed) > LONG_NS
+    }
+
+    /// How long a call of it usually takes, in nanoseconds; at least 1.
+    pub fn usual(&self) -> u64 {
+        match self.usual_ns.load(Ordering::Relaxed) {
+            UNKNOWN | 0 => 1,
+            ns => ns,
+        }
     }
 
     /// For how many calls this one stands, those before it that stood for none and itself: then its time is read, although

@@ -25,6 +25,8 @@ use forebay_host::lock;
 const SHARES: u64 = 64;
 
 pub(crate) struct Shared {
+    /// Somebody watches this process, who tells the broker how it died.
+    pub supervised: bool,
     pub name: String,
     pub incarnation: Incarnation,
     pub socket: std::path::PathBuf,
@@ -76,6 +78,7 @@ impl Shared {
         mut services: QuickMap<String, Arc<Service>>,
         workers: u32,
         memory: u64,
+        supervised: bool,
     ) -> Result<Shared> {
         let mut number = [0; 8];
         getrandom::fill(&mut number)
@@ -83,6 +86,7 @@ impl Shared {
         services.extend(crate::own::services()?);
         Ok(Shared {
             name,
+            supervised,
             incarnation: Incarnation(u64::from_le_bytes(number)),
             socket,
             listens: OnceLock::new(),
@@ -250,6 +254,7 @@ impl Shared {
             },
             room: self.room,
             workers: self.crew.places(),
+            supervised: self.supervised,
         }
     }
 }

@@ -219,6 +219,8 @@ impl Worker<'_> {
             self.shared.crew.promote();
         }
         let begin = if timed { now_ns() } else { 0 };
+        let usual = service.usual();
+        peer.takes(usual);
         let waited = if sent_ns > 0 { begin.saturating_sub(sent_ns) } else { 0 };
         let data = self.frame.body().get(data..).unwrap_or_default();
         let caller = Caller { peer: peer.clone(), request: id, turns };
@@ -237,6 +239,10 @@ impl Worker<'_> {
         let ran = if timed { now_ns().saturating_sub(begin) } else { 0 };
         if timed {
             service.took(ran);
+            match ran < usual {
+                true => peer.took_less(usual - ran.max(1)),
+                false => peer.takes(ran - usual),
+            }
         }
         if let Some(times) = stands_for {
             service.count(times, (sent_ns > 0).then_some(waited), ran);

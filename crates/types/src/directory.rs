@@ -25,13 +25,20 @@ pub const REPORTED: usize = 64;
 /// Most servers that one broker knows.
 pub const SERVERS: usize = 4_096;
 
+/// Most deaths of servers that a broker remembers.
+pub const DEATHS: usize = 64;
+/// For how long it remembers one, in milliseconds.
+pub const DEATH_MS: u64 = 600_000;
+/// Longest text about a death, in bytes.
+pub const DEATH_BYTES: usize = 4_096;
+
 /// One life of one server: a new process, or the same one after a new start, has a new one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Incarnation(pub u64);
 
 /// What a server says about itself.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ServerInfo {
     /// Its name for people; several servers may share it.
     pub name: String,
@@ -61,6 +68,9 @@ pub struct ServerInfo {
     /// How many requests it works on at a time.
     #[serde(default = "one")]
     pub workers: u32,
+    /// Somebody watches its process, who tells the broker how it died.
+    #[serde(default)]
+    pub supervised: bool,
 }
 
 fn one() -> u32 {
@@ -121,6 +131,18 @@ pub enum BrokerRequest {
     Directory,
     /// What the services have done, those of servers that left in the last ten minutes included. Answer: [`Usage`] by name.
     Usage,
+    /// Who watches the process of a server has seen it die. Answer: null.
+    Died {
+        /// Which life has ended.
+        incarnation: Incarnation,
+        /// How, in words: the signal, and what it was doing.
+        how: String,
+    },
+    /// How a server died. Answer: the words, or null when nobody has told.
+    HowDied {
+        /// Which life.
+        incarnation: Incarnation,
+    },
 }
 
 /// A server as the broker tells clients of it.

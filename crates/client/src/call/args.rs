@@ -97,6 +97,17 @@ impl<'a> Arg<'a> {
         }
     }
 
+    /// As it is sent from a copy.
+    pub(super) fn without_bytes(&self) -> Arg<'static> {
+        match self {
+            Arg::Scalar(scalar) => Arg::Scalar(*scalar),
+            Arg::Str(_) => Arg::Str(""),
+            Arg::Bytes(_) => Arg::Bytes(&[]),
+            Arg::In(meta, _) | Arg::Strided(meta, ..) => Arg::In(*meta, &[]),
+            Arg::Mut(meta, _) | Arg::StridedMut(meta, ..) | Arg::Ref(meta, _) => Arg::In(*meta, &[]),
+        }
+    }
+
     pub(super) fn given(&self) -> Given {
         match self {
             Arg::Scalar(s) => Given::Scalar(*s),

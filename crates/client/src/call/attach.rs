@@ -153,6 +153,7 @@ impl Teller {
         let mut connections = lock(&self.inner.connections);
         match &outcome {
             Ok(made) => {
+                self.inner.queue.stir();
                 self.inner.pump.add(made.clone());
                 connections.insert(self.info.incarnation, Attachment::Attached(made.clone()));
             }
@@ -241,7 +242,12 @@ impl Inner {
             let Teller { inner, info, .. } = &teller;
             let reach = inner.table.reach(info).map_err(Sent::Not);
             let made = reach.and_then(|reach| {
-                let client = Client { id: inner.id, doorbell: &inner.pump.doorbell, flusher: &inner.flusher };
+                let client = Client {
+                    id: inner.id,
+                    doorbell: &inner.pump.doorbell,
+                    flusher: &inner.flusher,
+                    queue: &inner.queue,
+                };
                 Connection::attach(info.clone(), &client, &reach).map_err(judged)
             });
             if let Err(Sent::Lost(_)) = &made {

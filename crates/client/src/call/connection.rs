@@ -1,7 +1,7 @@
 //! One server, as a client is attached to it: what is under way there, and whether the server still lives.
 
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Weak};
 use std::time::Duration;
 
@@ -18,8 +18,10 @@ use forebay_types::{Code, Error, Result};
 use rustix::event::PollFlags;
 
 use super::attach::Knock;
+use super::estimate::{Estimates, Size};
+use super::queue::Queue;
 use super::transfer::Large;
-use super::{lock, spare};
+use super::{lock, reply, spare};
 
 /// Complete calls that are noted before those that were taken are struck out: more than there are blocks.
 const COMPLETE: usize = 2 * call::BLOCKS as usize;
@@ -43,6 +45,8 @@ pub(super) struct Client<'a> {
     pub doorbell: &'a Doorbell,
     /// Sends behind its back.
     pub flusher: &'a Arc<Flusher>,
+    /// Its calls that wait for room at a server.
+    pub queue: &'a Arc<Queue>,
 }
 
 /// Where the ends of many calls are told, for whoever waits for any of them.
@@ -97,6 +101,8 @@ struct PendingState {
     abandoned: bool,
     /// Who is told that it is complete, with its number.
     told: Option<(Arc<Basket>, u64)>,
+    /// What learns how long a call of that size ran.
+    learns: Option<(Arc<Estimates>, Size)>,
 }
 
 /// Where a large argument or result lies.
@@ -107,6 +113,15 @@ pub(super) enum Chunk {
     Copied(Vec<u8>),
     /// Where it came from the network, by its number in the reply.
     Lease(Lease),
+}
+
+/// Who is told of the end of a call, beside whoever waits for it.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Told<'a> {
+    /// A basket, with the call's number there.
+    pub basket: Option<(&'a Arc<Basket>, u64)>,
+    /// What learns how long a call of so many bytes ran.
+    pub learns: Option<(&'a Arc<Estimates>, u64)>,
 }
 
 /// Why a request did not go (nothing: no room just now), and its chunks.
@@ -148,7 +163,9 @@ pub(super) struct Connection {
     /// A look for replies without that lock, where there is one.
     peek: Option<Peek>,
     under_way: Mutex<UnderWay>,
-    count: AtomicUsize,
+    count: AtomicU32,
+    /// Is told when one of them has ended.
+    queue: Arc<Queue>,
     /// Calls that are complete and whose results may lie in the segment still.
     complete: Mutex<Vec<Weak<Pending>>>,
     lost: OnceLock<Lost>,
@@ -230,7 +247,8 @@ impl Connection {
             sender,
             receiving: Mutex::new(Receiving { receiver, frame: Frame::default() }),
             under_way: Mutex::default(),
-            count: AtomicUsize::new(0),
+            count: AtomicU32::new(0),
+            queue: client.queue.clone(),
             complete: Mutex::default(),
             lost: OnceLock::new(),
         })
@@ -261,7 +279,13 @@ impl Connection {
 
     /// Whether a reply is awaited.
     pub fn is_busy(&self) -> bool {
-        self.count.load(Ordering::Relaxed) > 0
+        self.calls() > 0
+    }
+
+    /// How many replies are awaited.
+    #[inline]
+    pub fn calls(&self) -> u32 {
+        self.count.load(Ordering::Relaxed)
     }
 
     /// Gives the connection up: nothing that was sent and not begun is to be run any more.
@@ -279,6 +303,7 @@ impl Connection {
         let who = format!("server {:?} (pid {})", self.info.name, self.info.pid);
         let error = Error::new(Code::ServerLost, format!("{who} {why}"));
         let _ = self.lost.set(Lost { error, is_closed });
+        self.queue.stir();
     }
 
     /// Looks whether the server lives: one system call.
@@ -330,27 +355,27 @@ impl Connection {
     }
 
     /// Sends a request whose large arguments lie in blocks or are `large`. On failure the chunks come
-    /// back; without an error too many are under way just now. `wait` is called while it does not go. Its end is told to
-    /// a basket, under that number, if one is given.
+    /// back; without an error too many are under way just now. `wait` is called while it does not go.
     pub fn send(
         &self,
         id: u64,
-        told: Option<(&Arc<Basket>, u64)>,
+        told: Told,
         body: &[u8],
         chunks: Vec<(usize, Chunk)>,
         large: Large,
         mut wait: impl FnMut() -> Result<()>,
     ) -> Result<Arc<Pending>, Unsent> {
         let pending = spare::pending();
-        if !chunks.is_empty() || told.is_some() {
+        if !chunks.is_empty() || told.basket.is_some() || told.learns.is_some() {
             let mut state = lock(&pending.state);
             state.chunks = chunks;
-            state.told = told.map(|(basket, number)| (basket.clone(), number));
+            state.told = told.basket.map(|(basket, number)| (basket.clone(), number));
+            state.learns = told.learns.map(|(estimates, bytes)| (estimates.clone(), Size::of(bytes)));
         }
         let request = {
             let mut under_way = lock(&self.under_way);
             let request = under_way.insert(id, &pending);
-            self.count.store(under_way.requests.len(), Ordering::Relaxed);
+            self.count.store(under_way.requests.len() as u32, Ordering::Relaxed);
             request
         };
         let Some(request) = request else {
@@ -374,7 +399,9 @@ impl Connection {
     fn forget(&self, id: u64) -> Option<Arc<Pending>> {
         let mut under_way = lock(&self.under_way);
         let pending = under_way.remove(id);
-        self.count.store(under_way.requests.len(), Ordering::Relaxed);
+        self.count.store(under_way.requests.len() as u32, Ordering::SeqCst);
+        drop(under_way);
+        self.queue.stir();
         pending
     }
 
@@ -485,8 +512,14 @@ impl Connection {
         }
         state.chunks.extend(came);
         state.turned = turned;
-        state.reply = Some(reply);
         let told = state.told.take();
+        if let Some((estimates, size)) = state.learns.take()
+            && let Some(head) = reply::head(&reply).filter(|head| head.code == 0 && head.ran_ns > 0)
+        {
+            let others = (head.there, self.calls() + 1);
+            estimates.learn(self.info.incarnation, size, head.ran_ns, others);
+        }
+        state.reply = Some(reply);
         drop(state);
         pending.done.store(true, Ordering::Release);
         if let Some((basket, number)) = told {

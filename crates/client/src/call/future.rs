@@ -13,12 +13,15 @@ use forebay_types::directory::{Incarnation, ServerInfo};
 use forebay_types::{Code, Error, Given, Param, Result, Signature};
 
 use super::args::{Arg, Value};
-use super::connection::{Connection, Pending, Returned};
+use super::connection::{Connection, Pending, Returned, Told};
+use super::estimate::bytes_of;
+use super::queue::{self, End, Job, Queued};
 use super::reference::{self, Reference};
 use super::request;
 use super::table::Offer;
+use super::tied::Tied;
 use super::transfer::{OwnCopy, Transfer};
-use super::{Client, Inner, Sent, reply, spare};
+use super::{Asked, Choice, Client, Inner, Sent, reply, spare};
 
 /// The connection to a server may be cut so often under one call: before anything of it was sent, and after.
 const CUTS: usize = 2;
@@ -41,13 +44,27 @@ pub struct Timing {
 }
 
 enum State {
-    Sent { connection: Arc<Connection>, pending: Arc<Pending> },
+    /// No server has had room for it yet.
+    Queued(Arc<Queued>),
+    Sent {
+        connection: Arc<Connection>,
+        pending: Arc<Pending>,
+    },
     Done(Result<Vec<Value>>),
     Taken,
 }
 
-/// How long a call is of use, whether its time is taken, and how its arguments are handed over.
-pub(super) type How = (Option<Duration>, bool, Transfer);
+/// How a call is made.
+pub(super) struct How {
+    /// How long it is of use.
+    pub allowed: Option<Duration>,
+    /// Whether its time is taken.
+    pub timed: bool,
+    /// How its arguments are handed over.
+    pub transfer: Transfer,
+    /// Which servers may get it, if not all.
+    pub tied: Option<Arc<Tied>>,
+}
 
 /// A call under way. Dropped before its end, it is cancelled.
 pub struct Future<'a> {
@@ -74,6 +91,8 @@ pub struct Future<'a> {
     state: State,
     /// Only this server can do it: it holds what the call refers to.
     bound: Option<Arc<Connection>>,
+    /// Only these servers are to do it.
+    tied: Option<Arc<Tied>>,
     /// Set by another thread that gives it up.
     given_up: Option<Arc<AtomicBool>>,
 }
@@ -144,18 +163,18 @@ impl<'a> Future<'a> {
     fn try_to_send(
         inner: &Arc<Inner>,
         name: &str,
-        (allowed, timed, transfer): How,
+        how: How,
         make: impl FnOnce(&Arc<Inner>, &Signature) -> Result<(Vec<Arg<'a>>, Option<&'a Reference>)>,
     ) -> Result<Future<'a>> {
-        let begun = timed.then(Instant::now);
-        let mut offer = inner.find(name, allowed)?;
+        let begun = how.timed.then(Instant::now);
+        let mut offer = inner.find(name, how.tied.as_deref(), how.allowed)?;
         let (mut args, first) = make(inner, &offer.signature)?;
         in_order(&offer.signature, &mut args)?;
         args.iter().try_for_each(|a| a.check().map_err(|e| e.within(name)))?;
         let mut given: Vec<Given> = args.iter().map(Arg::given).collect();
         offer.signature.check(&mut given)?;
         let bound = first.map(|r| reference::holder(inner, &mut offer, r)).transpose()?;
-        Future::begin(inner.clone(), offer, bound, (args, given), (allowed, begun, transfer))
+        Future::begin(inner.clone(), offer, bound, (args, given), (how, begun))
     }
 
     /// Sends a call of a server's own services.
@@ -175,7 +194,7 @@ impl<'a> Future<'a> {
             offer,
             Some(server.clone()),
             (args, given),
-            (None, None, Transfer::Nowait),
+            (How { allowed: None, timed: false, transfer: Transfer::Nowait, tied: None }, None),
         )
     }
 
@@ -184,8 +203,9 @@ impl<'a> Future<'a> {
         offer: Arc<Offer>,
         bound: Option<Arc<Connection>>,
         (args, given): (Vec<Arg<'a>>, Vec<Given>),
-        (allowed, begun, transfer): (Option<Duration>, Option<Instant>, Transfer),
+        (how, begun): (How, Option<Instant>),
     ) -> Result<Future<'a>> {
+        let How { allowed, transfer, tied, .. } = how;
         let id = inner.next_id();
         let kept = match transfer {
             Transfer::Copy => copies(&inner, &offer.signature, &args)?,
@@ -208,6 +228,7 @@ impl<'a> Future<'a> {
             timing: Timing::default(),
             state: State::Taken,
             bound,
+            tied,
             given_up: None,
         };
         future.issue_somewhere(None)?;
@@ -218,12 +239,62 @@ impl<'a> Future<'a> {
         Ok(future)
     }
 
+    /// The server that gets it, of those that were not tried yet.
+    fn choose(&self, may_wait: bool) -> Option<Choice> {
+        if self.bound.is_some() {
+            return self.tried.is_empty().then_some(Choice::At(0));
+        }
+        let asked = |may_wait| Asked { bytes: bytes_of(&self.given), waiting: 1, may_wait, more: 0 };
+        let name = self.offer.signature.name().as_str();
+        match may_wait && self.inner.queue.has(name) {
+            // First come, first served.
+            true => Some(Choice::Later),
+            false => self.inner.choose(&self.offer, &self.tried, &asked(may_wait)),
+        }
+    }
+
+    /// Has it wait for room at a server; false when it cannot.
+    fn wait_in_queue(&mut self) -> Result<bool> {
+        if self.kept.is_empty() {
+            self.kept = copies(&self.inner, &self.offer.signature, &self.args)?;
+        }
+        let job = Job {
+            id: self.id,
+            signature: self.offer.signature.clone(),
+            args: self.args.iter().map(Arg::without_bytes).collect(),
+            kept: self.kept.clone(),
+            given: self.given.clone(),
+            bytes: bytes_of(&self.given),
+            allowed: self.allowed,
+            begun: self.begun,
+        };
+        let queued = self.inner.queue.add(&self.inner, job);
+        let waits = queued.is_ok();
+        if let Ok(queued) = queued {
+            self.state = State::Queued(queued);
+        }
+        Ok(waits)
+    }
+
     /// Sends it to the next server that was not tried yet. `cause` is how the last one was lost.
     fn issue_somewhere(&mut self, mut cause: Option<Error>) -> Result<()> {
+        // A thread that serves others waits for no room that those may need.
+        let mut may_wait = self.issue == 0
+            && cause.is_none()
+            && self.transfer != Transfer::Wait
+            && self.tied.is_none()
+            && !matches!(self.state, State::Queued(_))
+            && !standing::serves();
         loop {
-            let server = match &self.bound {
-                Some(_) => self.tried.is_empty().then_some(0),
-                None => self.offer.pick(&self.tried),
+            self.inner.queue.drive(&self.inner);
+            let server = match self.choose(may_wait) {
+                Some(Choice::Later) if self.wait_in_queue()? => return Ok(()),
+                Some(Choice::Later) => {
+                    may_wait = false;
+                    continue;
+                }
+                Some(Choice::At(server)) => Some(server),
+                None => None,
             };
             let Some(server) = server else {
                 if self.await_another()? {
@@ -241,7 +312,14 @@ impl<'a> Future<'a> {
                 args: &self.args,
                 kept: &self.kept,
                 given: &self.given,
-                told: None,
+                told: Told {
+                    basket: None,
+                    learns: self
+                        .offer
+                        .estimates
+                        .wants(self.id)
+                        .then(|| (&self.offer.estimates, bytes_of(&self.given))),
+                },
             };
             let until = self.allowed.zip(self.begun).map(|(allowed, begun)| begun + allowed);
             let connection = match &self.bound {
@@ -310,7 +388,8 @@ impl<'a> Future<'a> {
         if self.bound.is_some() {
             return;
         }
-        if let Ok(offer) = self.inner.find(self.offer.signature.name().as_str(), Some(Duration::ZERO))
+        let name = self.offer.signature.name().as_str();
+        if let Ok(offer) = self.inner.find(name, self.tied.as_deref(), Some(Duration::ZERO))
             && offer.signature == self.offer.signature
         {
             self.offer = offer;
@@ -334,9 +413,20 @@ impl<'a> Future<'a> {
         }
     }
 
-    /// The server is lost: another one gets the call, unless running it twice would matter.
+    /// The server is lost: another one gets the call, or the caller hears how that server died.
     fn reissue(&mut self, cause: Error, info: Arc<ServerInfo>) -> Result<()> {
-        self.failed(&info);
+        let done = self.reissue_elsewhere(cause, &info);
+        match done {
+            Err(e) if info.supervised && e.code() == Code::ServerLost => {
+                Err(self.inner.with_obituary(e, &info))
+            }
+            done => done,
+        }
+    }
+
+    /// Another server gets the call, unless running it twice would matter.
+    fn reissue_elsewhere(&mut self, cause: Error, info: &Arc<ServerInfo>) -> Result<()> {
+        self.failed(info);
         if self.bound.is_some() {
             return Err(self.nobody(Some(cause)));
         }
@@ -379,9 +469,27 @@ impl<'a> Future<'a> {
         // Whoever serves others takes its place again when the call is over or given up: the place may be that call's.
         let _wait = standing::Wait::begin();
         loop {
-            let State::Sent { connection, pending } = &self.state else { return true };
-            let ready = || pending.is_done() || connection.lost().is_some() || self.is_given_up();
+            self.inner.queue.drive(&self.inner);
+            if let Some(outcome) = self.leave_queue() {
+                if let Err(e) = outcome {
+                    self.fail(e);
+                }
+                continue;
+            }
+            if let State::Done(_) | State::Taken = &self.state {
+                return true;
+            }
+            let ready = || self.is_ready() || self.inner.queue.is_stirred();
             let in_time = self.inner.pump.wait(ready, deadline);
+            let State::Sent { connection, pending } = &self.state else {
+                match in_time {
+                    _ if self.is_given_up() => self.give_up(),
+                    Err(objection) => self.end_with(objection.within(self.offer.signature.name())),
+                    Ok(true) => {}
+                    Ok(false) => return false,
+                }
+                continue;
+            };
             let outcome = match pending.take() {
                 Some(returned) if self.bound.is_none() && reply::is_not_offered(&returned.reply) => {
                     let connection = connection.clone();
@@ -407,6 +515,35 @@ impl<'a> Future<'a> {
                 return true;
             }
         }
+    }
+
+    /// A call that has waited for room and does no more: it was sent, or it is not to be.
+    fn leave_queue(&mut self) -> Option<Result<()>> {
+        let State::Queued(queued) = &self.state else { return None };
+        match queued.end()? {
+            End::Went(queue::Flight { connection, pending, sent }) => {
+                if let (Some(sent), Some(begun)) = (sent, self.begun) {
+                    self.timing.sending = sent.saturating_duration_since(begun);
+                }
+                self.state = State::Sent { connection: connection.clone(), pending: pending.clone() };
+                Some(Ok(()))
+            }
+            End::Failed(e) => Some(Err(e.clone())),
+            End::NoServer => {
+                self.renew_offer();
+                Some(self.issue_somewhere(None))
+            }
+        }
+    }
+
+    /// Whether there is something to do about it.
+    fn is_ready(&self) -> bool {
+        self.is_given_up()
+            || match &self.state {
+                State::Queued(queued) => queued.has_news(),
+                State::Sent { connection, pending } => pending.is_done() || connection.lost().is_some(),
+                State::Done(_) | State::Taken => true,
+            }
     }
 
     /// It is complete: takes in what came back.
@@ -479,7 +616,7 @@ impl<'a> Future<'a> {
 
     /// Whether it has not been found complete: what came meanwhile is looked at by [`Future::done`].
     pub fn is_under_way(&self) -> bool {
-        matches!(self.state, State::Sent { .. })
+        matches!(self.state, State::Sent { .. } | State::Queued(_))
     }
 
     /// Gives it up: it is not begun any more, and a running service may notice. Waiting for it
@@ -519,7 +656,7 @@ impl<'a> Future<'a> {
 
     /// The client that calls.
     pub fn client(&self) -> Client {
-        Client { inner: self.inner.clone(), transfer: Transfer::default() }
+        Client::of(self.inner.clone())
     }
 
     /// What gives it up while another thread waits for it.
@@ -535,7 +672,7 @@ impl<'a> Future<'a> {
     /// In a child of `fork` a call under way is the parent's: here it has ended with `Closed`. Nothing of it
     /// is touched, its memory neither, for locks may be held by threads that this process does not have.
     fn disown(&mut self) {
-        if !matches!(self.state, State::Sent { .. }) {
+        if !self.is_under_way() {
             return;
         }
         if let Err(e) = self.inner.check_process() {
@@ -547,14 +684,23 @@ impl<'a> Future<'a> {
     /// Lets it be run without anybody waiting for it.
     pub(super) fn forsake(mut self) {
         self.disown();
-        if let State::Sent { connection, pending } = std::mem::replace(&mut self.state, State::Taken) {
-            connection.forsake(&pending);
+        match std::mem::replace(&mut self.state, State::Taken) {
+            State::Sent { connection, pending } => connection.forsake(&pending),
+            State::Queued(queued) => queued.forsake(),
+            State::Done(_) | State::Taken => {}
         }
     }
 
     fn abandon(&mut self) {
-        if let State::Sent { connection, pending } = &self.state {
-            connection.abandon(self.id, pending);
+        match &self.state {
+            State::Queued(queued) if self.inner.queue.cancel(queued) => {}
+            State::Queued(queued) => {
+                if let Some(End::Went(flight)) = queued.end() {
+                    flight.connection.abandon(self.id, &flight.pending);
+                }
+            }
+            State::Sent { connection, pending } => connection.abandon(self.id, pending),
+            State::Done(_) | State::Taken => {}
         }
     }
 
@@ -565,15 +711,7 @@ impl<'a> Future<'a> {
 
     /// Whether a reply is there or its server is lost, or it is complete; without doing anything about it.
     pub fn has_news(&self) -> bool {
-        match &self.state {
-            State::Sent { connection, pending } => {
-                pending.is_done()
-                    || connection.lost().is_some()
-                    || self.is_given_up()
-                    || self.inner.check_process().is_err()
-            }
-            _ => true,
-        }
+        self.is_ready() || self.inner.queue.is_stirred() || self.inner.check_process().is_err()
     }
 }
 
@@ -581,7 +719,7 @@ impl Drop for Future<'_> {
     fn drop(&mut self) {
         self.disown();
         self.abandon();
-        if matches!(self.state, State::Sent { .. })
+        if self.is_under_way()
             && let (Some(allowed), Some(begun)) = (self.allowed, self.begun)
             && begun.elapsed() >= allowed
         {
@@ -635,7 +773,7 @@ pub fn wait_any(futures: &mut [&mut Future], timeout: Option<Duration>) -> Optio
         let until = [deadline, slice].into_iter().flatten().min();
         let waited = first.pump.wait(|| futures.iter().any(|f| f.has_news()), until);
         if let Err(objection) = waited
-            && let Some(waits) = futures.iter_mut().find(|f| f.is_under_way() && !f.has_news())
+            && let Some(waits) = futures.iter_mut().find(|f| f.is_under_way() && !f.is_ready())
         {
             waits.end_with(objection.within(waits.offer.signature.name()));
         }

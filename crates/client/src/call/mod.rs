@@ -20,16 +20,21 @@ mod args;
 mod attach;
 mod bag;
 mod connection;
+mod estimate;
 mod failed;
 mod future;
 mod group;
 mod lead;
+mod pace;
+mod placement;
 mod pump;
+mod queue;
 mod reference;
 mod reply;
 mod request;
 mod spare;
 mod table;
+mod tied;
 mod transfer;
 mod watcher;
 
@@ -49,12 +54,19 @@ pub use bag::{Bag, BagOptions, BagView, Counts, Next, Space, Task, TaskFate, Tas
 pub use failed::FailedCall;
 pub use future::{Canceller, Future, Timing, cancel_all, probe_any, wait_all, wait_any};
 pub use group::{Group, Joined, Joint, Ticket};
+pub use placement::{Choice, Named, Placement, ServerView, TaskView};
 pub use reference::{On, Reference};
+pub use tied::Only;
 pub use transfer::Transfer;
 pub use watcher::Watched;
 
+use future::How;
+
+use estimate::Size;
 use pump::Pump;
+use queue::Queue;
 use table::{Offer, Table};
+use tied::Tied;
 
 /// What threads wait with; the model of the waiting has its own.
 mod sync {
@@ -95,9 +107,28 @@ struct Inner {
     watcher: watcher::Watcher,
     failures: failed::Failures,
     copies: transfer::Copies,
+    /// Calls that no server has room for yet.
+    queue: Arc<Queue>,
+    /// Which server gets a call, if not that where it is over first.
+    rule: OnceLock<Box<dyn Placement>>,
     /// Sends behind the callers' backs.
     flusher: Arc<Flusher>,
 }
+
+/// A call of which it is asked where it goes.
+struct Asked {
+    /// Bytes of its arrays.
+    bytes: u64,
+    /// How many calls of this service wait, this one among them.
+    waiting: usize,
+    /// Whether it may wait, too.
+    may_wait: bool,
+    /// How many calls more than usual a server may have.
+    more: u32,
+}
+
+/// A service whose calls run shorter has them sent at once, to whoever has fewest.
+const QUICK: u64 = 50_000;
 
 /// What the user wants to be asked now and then while a call is waited for.
 type Check = Box<dyn Fn() -> Result<()> + Send + Sync>;
@@ -107,6 +138,7 @@ type Check = Box<dyn Fn() -> Result<()> + Send + Sync>;
 pub struct Client {
     inner: Arc<Inner>,
     transfer: Transfer,
+    tied: Option<Arc<Tied>>,
 }
 
 /// A service as it is offered.
@@ -137,17 +169,32 @@ impl Client {
             watcher: watcher::Watcher::default(),
             failures: failed::Failures::default(),
             copies: transfer::Copies::default(),
+            queue: Arc::default(),
+            rule: OnceLock::new(),
             flusher: Arc::default(),
         };
-        Ok(Client { inner: Arc::new(inner), transfer: Transfer::default() })
+        Ok(Client::of(Arc::new(inner)))
+    }
+
+    fn of(inner: Arc<Inner>) -> Client {
+        Client { inner, transfer: Transfer::default(), tied: None }
+    }
+
+    /// Which server gets a call is decided by that rule from now on. Once a client.
+    pub fn place_by(&self, rule: impl Placement + 'static) {
+        let _ = self.inner.rule.set(Box::new(rule));
     }
 
     /// Calls a service and waits for its results: arrays that come back are filled in place, the
     /// rest is returned in the order of the signature. Arguments are all parameters but results
     /// that are no arrays. With a timeout the call is cancelled when it is over.
     pub fn call(&self, name: &str, args: Vec<Arg>, timeout: Option<Duration>) -> Result<Vec<Value>> {
-        let mut future =
-            Future::send(self.inner.clone(), name, args, (timeout, timeout.is_some(), Transfer::Nowait))?;
+        let mut future = Future::send(
+            self.inner.clone(),
+            name,
+            args,
+            self.how(timeout, timeout.is_some(), Transfer::Nowait),
+        )?;
         let left = timeout.map(|t| t.saturating_sub(future.timing().sending));
         future.wait(left)
     }
@@ -158,6 +205,15 @@ impl Client {
         Client { transfer, ..self.clone() }
     }
 
+    /// Returns a client whose calls go to those servers only. It shares its connections with this one.
+    pub fn on(&self, only: Only) -> Client {
+        Client { tied: Some(Arc::new(Tied::to(only))), ..self.clone() }
+    }
+
+    fn how(&self, allowed: Option<Duration>, timed: bool, transfer: Transfer) -> How {
+        How { allowed, timed, transfer, tied: self.tied.clone() }
+    }
+
     /// Calls a service and returns at once. `allowed` is how long the result is of any use; a
     /// server does not begin a call later than that.
     pub fn call_async<'a>(
@@ -166,13 +222,13 @@ impl Client {
         args: Vec<Arg<'a>>,
         allowed: Option<Duration>,
     ) -> Result<Future<'a>> {
-        Future::send(self.inner.clone(), name, args, (allowed, true, self.transfer))
+        Future::send(self.inner.clone(), name, args, self.how(allowed, true, self.transfer))
     }
 
     /// Calls a service and returns at once, for callers that wait at once and do not ask for [`Future::timing`]: no
     /// clock is read.
     pub fn call_untimed<'a>(&self, name: &str, args: Vec<Arg<'a>>) -> Result<Future<'a>> {
-        Future::send(self.inner.clone(), name, args, (None, false, Transfer::Nowait))
+        Future::send(self.inner.clone(), name, args, self.how(None, false, Transfer::Nowait))
     }
 
     /// Calls a service and returns at once; `make` makes the arguments from the signature of the service. It is for
@@ -183,7 +239,7 @@ impl Client {
         allowed: Option<Duration>,
         make: impl FnOnce(&Signature) -> Result<Vec<Arg<'a>>>,
     ) -> Result<Future<'a>> {
-        Future::send_with(self.inner.clone(), name, (allowed, true, self.transfer), make)
+        Future::send_with(self.inner.clone(), name, self.how(allowed, true, self.transfer), make)
     }
 
     /// Calls a service and returns at once, reading no clock; `make` makes the arguments from the signature of the
@@ -193,7 +249,7 @@ impl Client {
         name: &str,
         make: impl FnOnce(&Signature) -> Result<Vec<Arg<'a>>>,
     ) -> Result<Future<'a>> {
-        Future::send_with(self.inner.clone(), name, (None, false, Transfer::Nowait), make)
+        Future::send_with(self.inner.clone(), name, self.how(None, false, Transfer::Nowait), make)
     }
 
     /// While a call waits for a server to let the client in or to take a request, and while arrays of
@@ -223,7 +279,7 @@ impl Client {
 
     /// The signature of a service.
     pub fn signature(&self, name: &str) -> Result<Signature> {
-        Ok(self.inner.find(name, None)?.signature.clone())
+        Ok(self.inner.find(name, self.tied.as_deref(), None)?.signature.clone())
     }
 }
 
@@ -234,8 +290,11 @@ impl Inner {
 
     /// The offer of a service. One that is missing at a broker that has just taken the place of a
     /// dead one is waited for, and any other one as long as this client has patience, at most `allowed`.
-    fn find(&self, name: &str, allowed: Option<Duration>) -> Result<Arc<Offer>> {
-        self.seek(allowed, |table| table.find(name))
+    fn find(&self, name: &str, tied: Option<&Tied>, allowed: Option<Duration>) -> Result<Arc<Offer>> {
+        self.seek(allowed, |table| match tied {
+            None => table.find(name),
+            Some(tied) => table.find(name).and_then(|offer| tied.within(offer)),
+        })
     }
 
     /// How long a call that may take so long waits for a server.
@@ -286,6 +345,43 @@ impl Inner {
     /// Asks the broker anew, if it answers.
     fn refresh(&self) {
         let _ = self.table.all();
+    }
+
+    fn rule(&self) -> &dyn Placement {
+        self.rule.get().map_or(&Named::Least, |rule| &**rule)
+    }
+
+    /// The server of an offer that is to get a call, without those; none when there is no other one.
+    fn choose(&self, offer: &Offer, without: &[Incarnation], asked: &Asked) -> Option<Choice> {
+        let is_quick = offer.estimates.usual().is_some_and(|ns| ns < QUICK);
+        if self.rule.get().is_none() && (is_quick || !asked.may_wait) {
+            return offer.least_busy(without).map(Choice::At);
+        }
+        let turn = offer.turn();
+        let servers = offer.servers.len();
+        let order = (0..servers).map(|i| (turn + i) % servers.max(1));
+        let order: Vec<usize> = order.filter(|i| !without.contains(&offer.servers[*i].incarnation)).collect();
+        if order.is_empty() {
+            return None;
+        }
+        let views = offer.views(&order, Size::of(asked.bytes), asked.more);
+        let task =
+            TaskView { service: offer.signature.name().as_str(), bytes: asked.bytes, waiting: asked.waiting };
+        match self.rule().choose(&task, &views) {
+            Choice::At(at) if at < order.len() => Some(Choice::At(order[at])),
+            Choice::Later if asked.may_wait => Some(Choice::Later),
+            // A rule that has no answer of use.
+            _ => offer.least_busy(without).map(Choice::At),
+        }
+    }
+
+    /// Adds how the server died, if somebody tells.
+    #[cold]
+    fn with_obituary(&self, lost: Error, server: &ServerInfo) -> Error {
+        match self.table.how_died(server.incarnation) {
+            Some(how) => Error::new(lost.code(), format!("{lost}. Its process died: {how}")),
+            None => lost,
+        }
     }
 
     fn interrupted(&self) -> Result<()> {

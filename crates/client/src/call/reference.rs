@@ -369,7 +369,7 @@ pub(super) fn holder(
     if !offers(offer) && home.lost().is_none() {
         inner.refresh();
         let name = offer.signature.name().clone();
-        *offer = inner.find(name.as_str(), None)?;
+        *offer = inner.find(name.as_str(), None, None)?;
         if !offers(offer) {
             let others: Vec<&str> = offer.servers.iter().map(|s| s.name.as_str()).collect();
             let text = format!(

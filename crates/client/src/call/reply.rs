@@ -25,6 +25,8 @@ pub(super) fn is_not_offered(reply: &[u8]) -> bool {
 /// The words before the results, without the text.
 pub(super) struct Head {
     pub code: u32,
+    /// Calls that were at the server, this one among them.
+    pub there: u32,
     pub waited_ns: u64,
     pub ran_ns: u64,
 }
@@ -32,7 +34,8 @@ pub(super) struct Head {
 /// Reads them; none when they are no such words.
 pub(super) fn head(reply: &[u8]) -> Option<Head> {
     let (outcome, _) = get_outcome(reply, 0, &mut Vec::new()).ok()?;
-    Some(Head { code: outcome.code, waited_ns: outcome.waited_ns, ran_ns: outcome.ran_ns })
+    let there = outcome.running.saturating_add(outcome.queued);
+    Some(Head { code: outcome.code, there, waited_ns: outcome.waited_ns, ran_ns: outcome.ran_ns })
 }
 
 /// What the server said of a call that has failed.

@@ -15,7 +15,7 @@ use forebay_types::record::BlockRef;
 use forebay_types::{Code, DType, Error, Given, Param, Signature};
 
 use super::args::Arg;
-use super::connection::{Basket, Chunk, Connection, Pending};
+use super::connection::{Chunk, Connection, Pending, Told};
 use super::transfer::{Large, OwnCopy};
 use super::{Inner, Sent, spare};
 
@@ -31,8 +31,8 @@ pub(super) struct Request<'r, 'a> {
     /// Copies of them, or none.
     pub kept: &'r [Option<OwnCopy>],
     pub given: &'r [Given],
-    /// Who is told of its end under which number, beside whoever waits for it.
-    pub told: Option<(&'r Arc<Basket>, u64)>,
+    /// Who is told of its end, beside whoever waits for it.
+    pub told: Told<'r>,
 }
 
 /// A request that has gone, and when, if somebody wants to know.

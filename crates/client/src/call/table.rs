@@ -11,16 +11,18 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use forebay_host::directories;
 use forebay_link::net::{Key, Network};
 use forebay_link::{Locator, QuickMap, Wire};
-use forebay_types::directory::{BrokerRequest, Directory, Incarnation, ServerInfo};
+use forebay_types::directory::{BrokerRequest, Directory, Incarnation, ServerEntry, ServerInfo};
 use forebay_types::{Code, Error, Result, Signature};
 
 use super::connection::{Connection, Reach};
+use super::estimate::{Estimates, Size};
 use super::lock;
+use super::placement::{ServerView, window};
 
 /// How old the table may be at a call.
 const FRESH: Duration = Duration::from_secs(2);
@@ -28,6 +30,8 @@ const FRESH: Duration = Duration::from_secs(2);
 const GLANCE: Duration = Duration::from_millis(300);
 /// How long a broker may take for what one can do without.
 const SHORT: Duration = Duration::from_millis(200);
+/// How long who watches a server may take to tell how it died.
+const OBITUARY: Duration = Duration::from_millis(200);
 /// How long it waits when it cannot.
 const LONG: Duration = Duration::from_secs(2);
 
@@ -41,30 +45,106 @@ pub(super) fn coarse() -> Duration {
 pub(crate) struct Offer {
     pub signature: Signature,
     pub servers: Vec<Arc<ServerInfo>>,
-    /// The connections to them, as far as this offer has led to some.
-    connections: Vec<OnceLock<Arc<Connection>>>,
+    /// How long its calls take.
+    pub estimates: Arc<Estimates>,
+    /// What is known of each of them.
+    seats: Vec<Seat>,
+    /// When the broker told it.
+    told: Duration,
     next: AtomicUsize,
+}
+
+/// A server of an offer.
+#[derive(Default)]
+struct Seat {
+    /// The connection, once an offer has led to it.
+    connection: OnceLock<Arc<Connection>>,
+    /// Calls of all clients that it had, and those of this one.
+    load: u32,
+    mine: u32,
 }
 
 impl Offer {
     /// What one server has, announced or not.
     pub fn of(signature: Signature, server: Arc<ServerInfo>) -> Offer {
-        Offer::new(signature, vec![server], 0)
+        Offer::new(signature, vec![(server, 0)], 0, None)
     }
 
-    fn new(signature: Signature, servers: Vec<Arc<ServerInfo>>, next: usize) -> Offer {
-        let connections = servers.iter().map(|_| OnceLock::new()).collect();
-        Offer { signature, servers, connections, next: AtomicUsize::new(next) }
-    }
-
-    /// The index of the next server in turn that is not among those.
-    pub fn pick(&self, without: &[Incarnation]) -> Option<usize> {
-        let n = self.servers.len();
-        let turn = match n {
-            0 | 1 => 0,
-            _ => self.next.fetch_add(1, Ordering::Relaxed),
+    /// Servers with their loads; what an older offer knows of them is known of this one.
+    fn new(
+        signature: Signature,
+        servers: Vec<(Arc<ServerInfo>, u32)>,
+        next: usize,
+        older: Option<&Offer>,
+    ) -> Offer {
+        let older = older.filter(|older| older.signature == signature);
+        let seat = |(server, load): &(Arc<ServerInfo>, u32)| {
+            let place =
+                older.and_then(|o| o.servers.iter().position(|s| s.incarnation == server.incarnation));
+            let known = place.zip(older).and_then(|(place, older)| older.seats[place].connection.get());
+            let known = known.filter(|known| known.lost().is_none());
+            let connection = known.cloned().map(OnceLock::from).unwrap_or_default();
+            Seat { connection, load: *load, mine: known.map_or(0, |c| c.calls()) }
         };
-        (0..n).map(|i| (turn + i) % n).find(|i| !without.contains(&self.servers[*i].incarnation))
+        let seats = servers.iter().map(seat).collect();
+        let estimates = older.map(|older| older.estimates.clone()).unwrap_or_default();
+        let servers: Vec<Arc<ServerInfo>> = servers.into_iter().map(|(server, _)| server).collect();
+        Offer { signature, servers, estimates, seats, told: coarse(), next: AtomicUsize::new(next) }
+    }
+
+    /// What of it lies at some of its servers; none if none does.
+    pub fn part(&self, is_wanted: impl Fn(&ServerInfo) -> bool) -> Option<Offer> {
+        let servers = self.only(is_wanted);
+        (!servers.is_empty()).then(|| Offer::new(self.signature.clone(), servers, 0, Some(self)))
+    }
+
+    /// Those of its servers, with their loads.
+    fn only(&self, is_wanted: impl Fn(&ServerInfo) -> bool) -> Vec<(Arc<ServerInfo>, u32)> {
+        let all = self.servers.iter().zip(&self.seats);
+        all.filter(|(s, _)| is_wanted(s)).map(|(s, seat)| (s.clone(), seat.load)).collect()
+    }
+
+    /// Whose turn it is, among equals.
+    pub fn turn(&self) -> usize {
+        match self.servers.len() {
+            0 | 1 => 0,
+            n => self.next.fetch_add(1, Ordering::Relaxed) % n,
+        }
+    }
+
+    /// The index of the server that has fewest calls of this client for each of its workers, in turn among equals, and is
+    /// not among those.
+    pub fn least_busy(&self, without: &[Incarnation]) -> Option<usize> {
+        let (n, turn) = (self.servers.len(), self.turn());
+        let open = (0..n).map(|i| (turn + i) % n);
+        let open = open.filter(|i| !without.contains(&self.servers[*i].incarnation));
+        open.min_by_key(|i| 1_024 * self.seats[*i].calls() / self.servers[*i].workers.max(1))
+    }
+
+    /// Views of those servers for a call of that size; they may have so many more than usual.
+    pub fn views(&self, order: &[usize], size: Size, more: u32) -> Vec<ServerView<'_>> {
+        let halves = (coarse().saturating_sub(self.told).as_secs() / FRESH.as_secs()).min(31);
+        self.estimates.look(size, |pace, speed| {
+            let view = |i: &usize| {
+                let (info, seat) = (&*self.servers[*i], &self.seats[*i]);
+                let speed = speed(info.incarnation);
+                ServerView {
+                    info,
+                    mine: seat.calls(),
+                    // Old news counts less.
+                    theirs: seat.load.saturating_sub(seat.mine) >> halves,
+                    window: window(info.workers.max(1), pace, &speed).saturating_add(more),
+                    expected: pace.expected(&speed),
+                    is_late: false,
+                }
+            };
+            order.iter().map(view).collect()
+        })
+    }
+
+    /// Notes the connection to a server of it.
+    pub fn knows(&self, server: usize, connection: &Arc<Connection>) {
+        let _ = self.seats[server].connection.set(connection.clone());
     }
 
     /// The connection to a server of it: the one known here, or what `find` finds.
@@ -74,7 +154,7 @@ impl Offer {
         server: usize,
         find: impl FnOnce(&Arc<ServerInfo>) -> Result<Arc<Connection>, E>,
     ) -> Result<Arc<Connection>, E> {
-        let known = &self.connections[server];
+        let known = &self.seats[server].connection;
         if let Some(connection) = known.get().filter(|c| c.lost().is_none()) {
             return Ok(connection.clone());
         }
@@ -85,22 +165,18 @@ impl Offer {
 
     /// Whether a server of it is connected and alive: one system call each.
     fn is_alive(&self) -> bool {
-        let connected = self.connections.iter().filter_map(OnceLock::get);
+        let connected = self.seats.iter().filter_map(|seat| seat.connection.get());
         connected.filter(|c| c.lost().is_none()).any(|c| {
             c.look();
             c.lost().is_none()
         })
     }
+}
 
-    /// Takes over the connections that an older offer has led to.
-    fn inherit(&self, older: &Offer) {
-        for (server, connection) in self.servers.iter().zip(&self.connections) {
-            let place = older.servers.iter().position(|s| s.incarnation == server.incarnation);
-            let known = place.and_then(|place| older.connections[place].get());
-            if let Some(known) = known.filter(|known| known.lost().is_none()) {
-                let _ = connection.set(known.clone());
-            }
-        }
+impl Seat {
+    /// Calls of this client that are there.
+    fn calls(&self) -> u32 {
+        self.connection.get().map_or(0, |connection| connection.calls())
     }
 }
 
@@ -135,12 +211,8 @@ impl BrokerView {
         self.ask_again = coarse() + FRESH;
         self.turn = self.turn.max(directory.turn as usize);
         self.settling = directory.settling;
-        let before = std::mem::replace(&mut self.offers, offers(directory));
-        for (name, offer) in &self.offers {
-            if let Some(older) = before.get(name) {
-                offer.inherit(older);
-            }
-        }
+        let now = offers(directory, &self.offers);
+        let before = std::mem::replace(&mut self.offers, now);
         if self.settling {
             self.keep(before);
         }
@@ -155,12 +227,11 @@ impl BrokerView {
                 continue;
             };
             let listed = |s: &ServerInfo| offer.servers.iter().any(|o| o.incarnation == s.incarnation);
-            let lacks: Vec<_> = old.servers.iter().filter(|s| !listed(s)).cloned().collect();
+            let lacks = old.only(|s| !listed(s));
             if offer.signature == old.signature && !lacks.is_empty() {
-                let servers = offer.servers.iter().cloned().chain(lacks).collect();
+                let servers = offer.only(|_| true).into_iter().chain(lacks).collect();
                 let next = offer.next.load(Ordering::Relaxed);
-                *offer = Arc::new(Offer::new(offer.signature.clone(), servers, next));
-                offer.inherit(&old);
+                *offer = Arc::new(Offer::new(offer.signature.clone(), servers, next, Some(&old)));
             }
         }
     }
@@ -172,11 +243,9 @@ impl BrokerView {
 
     fn forget(&mut self, incarnation: Incarnation) {
         for offer in self.offers.values_mut() {
-            let servers = offer.servers.iter().filter(|s| s.incarnation != incarnation).cloned().collect();
+            let servers = offer.only(|s| s.incarnation != incarnation);
             let next = offer.next.load(Ordering::Relaxed);
-            let without = Arc::new(Offer::new(offer.signature.clone(), servers, next));
-            without.inherit(offer);
-            *offer = without;
+            *offer = Arc::new(Offer::new(offer.signature.clone(), servers, next, Some(offer)));
         }
         self.offers.retain(|_, offer| !offer.servers.is_empty());
     }
@@ -390,6 +459,19 @@ impl Table {
         lock(&self.known).lists(incarnation)
     }
 
+    /// How a server died, if who watches its process tells that in time.
+    pub fn how_died(&self, incarnation: Incarnation) -> Option<String> {
+        let until = Instant::now() + OBITUARY;
+        loop {
+            let asked = self.ask(&mut lock(&self.wire), &BrokerRequest::HowDied { incarnation }, SHORT);
+            match asked.ok()? {
+                serde_json::Value::String(how) => return Some(how),
+                _ if Instant::now() > until => return None,
+                _ => std::thread::sleep(OBITUARY / 10),
+            }
+        }
+    }
+
     /// A server was found dead or stopped: out of the table, and the broker is told. What the
     /// broker says of it from now on counts again.
     pub fn failed(&self, incarnation: Incarnation) {
@@ -409,19 +491,24 @@ impl Table {
     }
 }
 
-fn offers(directory: Directory) -> QuickMap<String, Arc<Offer>> {
-    let mut offers: QuickMap<String, (Signature, Vec<Arc<ServerInfo>>)> = QuickMap::default();
-    for server in directory.servers {
-        let info = Arc::new(server.info);
+fn offers(directory: Directory, before: &QuickMap<String, Arc<Offer>>) -> QuickMap<String, Arc<Offer>> {
+    let mut offers: QuickMap<String, (Signature, Vec<(Arc<ServerInfo>, u32)>)> = QuickMap::default();
+    for ServerEntry { info, load } in directory.servers {
+        let (info, load) = (Arc::new(info), load.running.saturating_add(load.queued));
         for text in &info.services {
             // The broker has checked it; what this version cannot read it does not call.
             let Ok(signature) = Signature::parse(text) else { continue };
             let name = signature.name().as_str().to_owned();
-            offers.entry(name).or_insert((signature, Vec::new())).1.push(info.clone());
+            offers.entry(name).or_insert((signature, Vec::new())).1.push((info.clone(), load));
         }
     }
     let next = directory.turn as usize;
-    let offer = |(name, (signature, servers))| (name, Arc::new(Offer::new(signature, servers, next)));
+    let offer = |(name, (signature, servers)): (String, (Signature, Vec<_>))| {
+        let older = before.get(&name).map(|older| &**older);
+        let offer = Offer::new(signature, servers, next, older);
+        offer.estimates.keep(|server| offer.servers.iter().any(|s| s.incarnation == server));
+        (name, Arc::new(offer))
+    };
     offers.into_iter().map(offer).collect()
 }
 
@@ -432,26 +519,14 @@ mod tests {
     #[test]
     fn servers_take_turns_and_those_that_were_tried_are_left_out() {
         let server = |n: u64| {
-            Arc::new(ServerInfo {
-                name: String::new(),
-                incarnation: Incarnation(n),
-                pid: 0,
-                host: String::new(),
-                socket: String::new(),
-                services: Vec::new(),
-                place: String::new(),
-                listens: None,
-                lease_ms: 0,
-                room: 0,
-                workers: 1,
-            })
+            (Arc::new(ServerInfo { incarnation: Incarnation(n), workers: 1, ..ServerInfo::default() }), 0)
         };
         let servers = vec![server(1), server(2), server(3)];
-        let offer = Offer::new(Signature::parse("f()").unwrap(), servers, 7);
-        let picked: Vec<usize> = (0..4).map(|_| offer.pick(&[]).unwrap()).collect();
+        let offer = Offer::new(Signature::parse("f()").unwrap(), servers, 7, None);
+        let picked: Vec<usize> = (0..4).map(|_| offer.least_busy(&[]).unwrap()).collect();
         assert_eq!(picked, [1, 2, 0, 1]);
         let tried = [Incarnation(1), Incarnation(3)];
-        assert!((0..4).all(|_| offer.pick(&tried).unwrap() == 1));
-        assert!(offer.pick(&[Incarnation(1), Incarnation(2), Incarnation(3)]).is_none());
+        assert!((0..4).all(|_| offer.least_busy(&tried).unwrap() == 1));
+        assert!(offer.least_busy(&[Incarnation(1), Incarnation(2), Incarnation(3)]).is_none());
     }
 }

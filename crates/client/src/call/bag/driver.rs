@@ -13,17 +13,19 @@ use forebay_types::directory::Incarnation;
 use forebay_types::{Code, Error, Given, Result, Signature};
 
 use super::fates::TaskFate;
-use super::machine::{LIVES, Machine, Ns, Rules, Times, Verdict};
+use super::machine::{LIVES, Machine, Rules, Times, Verdict};
 use super::results::{results, results_of};
 use super::{Asks, BagOptions, PATIENCE, Space, Task, closed};
 use crate::call::args::{Arg, Value};
 use crate::call::attach::There;
-use crate::call::connection::{Basket, Connection, Pending, Returned};
+use crate::call::connection::{Basket, Connection, Pending, Returned, Told};
+use crate::call::pace::Ns;
 use crate::call::request::Request;
 use crate::call::table::{Offer, coarse};
+use crate::call::tied::Tied;
 use crate::call::transfer::OwnCopy;
 use crate::call::watcher::Watched;
-use crate::call::{Inner, Sent, lock, reply, spare};
+use crate::call::{Client, Inner, Sent, lock, reply, spare};
 
 /// Servers are looked after so often.
 const LOOK: Duration = Duration::from_millis(100);
@@ -118,6 +120,8 @@ pub(super) struct State {
 
 pub(super) struct Driver {
     inner: Arc<Inner>,
+    /// Which servers get tasks, if not all.
+    tied: Option<Arc<Tied>>,
     name: String,
     pub state: Mutex<State>,
     basket: Arc<Basket>,
@@ -142,7 +146,7 @@ impl Drop for Visit<'_> {
 }
 
 impl Driver {
-    pub fn new(inner: Arc<Inner>, name: &str, options: BagOptions) -> Driver {
+    pub fn new(client: Client, name: &str, options: BagOptions) -> Driver {
         let rules = Rules {
             ordered: options.ordered,
             window: options.window,
@@ -150,10 +154,11 @@ impl Driver {
             effects: false,
         };
         Driver {
-            inner,
+            inner: client.inner,
+            tied: client.tied,
             name: name.to_owned(),
             state: Mutex::new(State {
-                machine: Machine::new(rules),
+                machine: Machine::new(name, rules),
                 jobs: QuickMap::default(),
                 offer: None,
                 ends: QuickMap::default(),
@@ -189,7 +194,7 @@ impl Driver {
         if let Some(offer) = &lock(&self.state).offer {
             return Ok(offer.clone());
         }
-        let found = self.inner.find(&self.name, None)?;
+        let found = self.inner.find(&self.name, self.tied.as_deref(), None)?;
         let mut state = lock(&self.state);
         state.machine.set_effects(found.signature.effects());
         state.offer = Some(found.clone());
@@ -215,8 +220,7 @@ impl Driver {
     /// not only those that go. The inner error is what is wrong with them.
     pub fn add(self: &Arc<Self>, offer: &Offer, args: Vec<Arg>, all: bool) -> Result<Result<u64>> {
         if !self.is_watched.swap(true, Ordering::SeqCst) {
-            let client = crate::call::Client { inner: self.inner.clone(), transfer: Default::default() };
-            client.watch(Box::new(Attended(self.clone())))?;
+            Client::of(self.inner.clone()).watch(Box::new(Attended(self.clone())))?;
         }
         let mut state = self.taking()?;
         match self.job(&mut state, &offer.signature, args, all) {
@@ -290,7 +294,7 @@ impl Driver {
                 true => {
                     let (at, arg) = args.next().ok_or_else(|| Error::internal("an argument is missing"))?;
                     bytes += arg.len() as u64;
-                    (without_bytes(&arg), state.copied(&self.inner, at, &arg)?)
+                    (arg.without_bytes(), state.copied(&self.inner, at, &arg)?)
                 }
                 false => {
                     // It has said what it is.
@@ -338,6 +342,7 @@ impl Driver {
                 ran: head.ran_ns,
                 waited: head.waited_ns,
                 total: sent.elapsed().as_nanos() as Ns,
+                there: head.there,
             });
             state.machine.came(index, times, self.now());
             if reply::is_not_offered(&returned.reply) {
@@ -369,7 +374,7 @@ impl Driver {
         }
         let Some(known) = state.offer.clone() else { return };
         let offer = match is_due {
-            true => self.inner.table.glance(&self.name),
+            true => self.glance(),
             false => Some(known.clone()),
         };
         if is_due {
@@ -391,14 +396,14 @@ impl Driver {
         state.attaching = false;
         for info in servers {
             if state.seats.iter().any(|c| c.info.incarnation == info.incarnation) {
-                state.machine.offered(info.incarnation.0, info.workers);
+                state.machine.offered(info);
                 continue;
             }
             let knocks = state.knocks.entry(info.incarnation).or_default();
             match self.inner.connection_if_there(info, knocks.may_knock()) {
                 Ok(There::Attached(connection)) => {
                     *knocks = Knocks::default();
-                    state.machine.offered(info.incarnation.0, info.workers);
+                    state.machine.offered(info);
                     state.seats.push(connection);
                 }
                 Ok(There::Attaching { begun }) => {
@@ -414,6 +419,14 @@ impl Driver {
             state.offer = Some(offer);
         }
         self.starve(state);
+    }
+
+    fn glance(&self) -> Option<Arc<Offer>> {
+        let offer = self.inner.table.glance(&self.name)?;
+        match &self.tied {
+            None => Some(offer),
+            Some(tied) => tied.within(offer).ok(),
+        }
     }
 
     /// Tasks fail that have waited for servers as long as there is patience.
@@ -482,7 +495,7 @@ impl Driver {
         let Some(offer) = state.offer.clone() else { return };
         loop {
             let timed = state.machine.is_timed();
-            let Some((index, key)) = state.machine.place(now) else { return };
+            let Some((index, key)) = state.machine.place(self.inner.rule(), now) else { return };
             let seat = state.seats.iter().find(|c| c.info.incarnation.0 == key).cloned();
             let (Some(connection), Some(job)) = (seat, state.jobs.get_mut(&index)) else {
                 state.machine.refused(index, now);
@@ -499,7 +512,7 @@ impl Driver {
                 args: &job.args,
                 kept: &job.kept,
                 given: &job.given,
-                told: Some((&self.basket, index)),
+                told: Told { basket: Some((&self.basket, index)), learns: None },
             };
             match request.try_send(&connection) {
                 Ok(Some((pending, sent))) => {
@@ -734,17 +747,6 @@ fn as_result(given: Given) -> Given {
     match given {
         Given::Array { meta, .. } => Given::Array { meta, writable: true },
         other => other,
-    }
-}
-
-/// An argument as it is sent from a copy.
-fn without_bytes(arg: &Arg) -> Arg<'static> {
-    match arg {
-        Arg::Scalar(scalar) => Arg::Scalar(*scalar),
-        Arg::Str(_) => Arg::Str(""),
-        Arg::Bytes(_) => Arg::Bytes(&[]),
-        Arg::In(meta, _) | Arg::Strided(meta, ..) => Arg::In(*meta, &[]),
-        Arg::Mut(meta, _) | Arg::StridedMut(meta, ..) | Arg::Ref(meta, _) => Arg::In(*meta, &[]),
     }
 }
 

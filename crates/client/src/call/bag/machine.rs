@@ -17,15 +17,16 @@
 //! whether it was this one. It is cleared when the server turns out to live: only the connection was cut.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use forebay_link::QuickMap;
+use forebay_types::directory::ServerInfo;
 
 use super::Space;
 use super::fates::{Fates, TaskFate};
-use super::pace::{Pace, Speed};
+use crate::call::pace::{Ns, Pace, Speed};
+use crate::call::placement::{Choice, Placement, ServerView, TaskView, window};
 
-/// Nanoseconds of one clock.
-pub(super) type Ns = u64;
 /// A server, by the number of its life.
 pub(super) type ServerKey = u64;
 
@@ -33,12 +34,6 @@ pub(super) type ServerKey = u64;
 pub(super) const LIVES: u8 = 3;
 /// Servers that are lost so soon one after the other were lost together: a host, and no task. A suspect waits as long.
 const TOGETHER: Ns = 100_000_000;
-/// What it takes to wake a process.
-const WAKING: f64 = 20_000.0;
-/// Most tasks at one server.
-const MOST: u32 = 4_096;
-/// A worker may idle for so much of its time between two tasks.
-const IDLE: f64 = 0.01;
 /// Tasks that may be handed out late because earlier ones are, at least.
 const SPAN: u64 = 1_024;
 /// Most tasks that are pulled ahead.
@@ -69,6 +64,8 @@ pub(super) struct Times {
     pub waited: Ns,
     /// From its sending to its reply.
     pub total: Ns,
+    /// Calls that were at the server, this one among them.
+    pub there: u32,
 }
 
 /// Why a task is over that was at a server which was lost.
@@ -102,7 +99,7 @@ struct Task {
 #[derive(Debug)]
 struct Server {
     key: ServerKey,
-    workers: u32,
+    info: Arc<ServerInfo>,
     /// Its tasks, in the order in which they were sent.
     under_way: VecDeque<u64>,
     /// It gets no more: it has withdrawn the service.
@@ -131,6 +128,7 @@ pub struct Counts {
 
 /// The decisions about one bag.
 pub(super) struct Machine {
+    service: String,
     rules: Rules,
     tasks: QuickMap<u64, Task>,
     waiting: VecDeque<u64>,
@@ -156,8 +154,9 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    pub fn new(rules: Rules) -> Machine {
+    pub fn new(service: &str, rules: Rules) -> Machine {
         Machine {
+            service: service.to_owned(),
             rules,
             tasks: QuickMap::default(),
             waiting: VecDeque::new(),
@@ -271,21 +270,22 @@ impl Machine {
     }
 
     fn workers(&self) -> f64 {
-        self.servers.iter().map(|s| f64::from(s.workers)).sum::<f64>().max(1.0)
+        self.servers.iter().map(|s| f64::from(s.workers())).sum::<f64>().max(1.0)
     }
 
     /// A server offers the service.
-    pub fn offered(&mut self, key: ServerKey, workers: u32) {
+    pub fn offered(&mut self, info: &Arc<ServerInfo>) {
+        let key = info.incarnation.0;
         match self.servers.iter_mut().find(|s| s.key == key) {
             Some(server) => server.is_closed = false,
-            None => self.begin_server(key, workers),
+            None => self.begin_server(key, info.clone()),
         }
     }
 
-    fn begin_server(&mut self, key: ServerKey, workers: u32) {
+    fn begin_server(&mut self, key: ServerKey, info: Arc<ServerInfo>) {
         self.servers.push(Server {
             key,
-            workers: workers.max(1),
+            info,
             under_way: VecDeque::new(),
             is_closed: false,
             full: None,
@@ -332,23 +332,20 @@ impl Machine {
     /// How many tasks a server may have.
     fn window(&self, server: &Server) -> u32 {
         if let Some(all) = self.rules.window {
-            let share = f64::from(all) * f64::from(server.workers) / self.workers();
+            let share = f64::from(all) * f64::from(server.workers()) / self.workers();
             return (share.ceil() as u32).max(1);
         }
-        let Some(runs) = self.pace.expected(&server.speed) else { return server.workers + 1 };
-        let idle = (self.pace.beside(&server.speed) + WAKING) / runs;
-        let more = if idle > IDLE { (f64::from(server.workers) * idle).ceil() } else { 0.0 };
-        (server.workers + more as u32).min(MOST)
+        window(server.workers(), &self.pace, &server.speed)
     }
 
     /// The next task to send, and where to; it is there from now on.
-    pub fn place(&mut self, now: Ns) -> Option<(u64, ServerKey)> {
+    pub fn place(&mut self, rule: &dyn Placement, now: Ns) -> Option<(u64, ServerKey)> {
         let reserved = match self.place_suspect(now) {
             Ok(placed) => return Some(placed),
             Err(reserved) => reserved,
         };
         let index = *self.waiting.front()?;
-        let server = self.choose(now, reserved)?;
+        let server = self.choose(rule, now, reserved)?;
         self.waiting.pop_front();
         self.put(index, server, now);
         Some((index, self.servers[server].key))
@@ -383,25 +380,34 @@ impl Machine {
         self.sent += 1;
     }
 
-    /// The server where a task is over first, unless it is over earlier still on one that is busy now.
-    fn choose(&self, now: Ns, reserved: Option<usize>) -> Option<usize> {
+    /// The server that the rule names, if it has room.
+    fn choose(&self, rule: &dyn Placement, now: Ns, reserved: Option<usize>) -> Option<usize> {
         let alone = |s: &Server| s.under_way.front().is_some_and(|task| self.is_suspect(*task));
         let takes = |(i, s): &(usize, &Server)| Some(*i) != reserved && !s.is_closed && !alone(s);
-        let has_room = |s: &Server| (s.under_way.len() as u32) < self.window(s) && s.is_open(now);
-        let until = |s: &Server, before: usize| {
-            let runs = self.pace.expected(&s.speed).unwrap_or(1.0);
-            runs * ((s.under_way.len() + before) as f64 / f64::from(s.workers)).floor() + runs
-        };
-        let all = || self.servers.iter().enumerate().filter(takes);
-        let (index, best) =
-            all().filter(|(_, s)| has_room(s)).min_by(|a, b| until(a.1, 0).total_cmp(&until(b.1, 0)))?;
-        let waiting = self.waiting.len();
-        let sooner = |s: &Server| {
-            // One that takes much longer than it should is waited for no more.
-            let late = now.saturating_sub(s.since) as f64 > 2.0 * until(s, 0);
-            !has_room(s) && !late && until(s, waiting) < until(best, 0)
-        };
-        (!all().any(|(_, s)| sooner(s))).then_some(index)
+        let turn = self.sent as usize % self.servers.len().max(1);
+        let all = || self.servers.iter().enumerate();
+        let in_turn = all().skip(turn).chain(all().take(turn));
+        let (at, views): (Vec<usize>, Vec<ServerView>) =
+            in_turn.filter(takes).map(|(i, s)| (i, self.view(s, now))).unzip();
+        if views.is_empty() {
+            return None;
+        }
+        let bytes = self.waiting.front().and_then(|index| self.tasks.get(index)).map_or(0, |task| task.bytes);
+        let task = TaskView { service: &self.service, bytes, waiting: self.waiting.len() };
+        match rule.choose(&task, &views) {
+            Choice::At(i) if views.get(i).is_some_and(ServerView::has_room) => Some(at[i]),
+            Choice::At(_) | Choice::Later => None,
+        }
+    }
+
+    fn view<'s>(&self, server: &'s Server, now: Ns) -> ServerView<'s> {
+        let mine = server.under_way.len() as u32;
+        let window = if server.is_open(now) { self.window(server) } else { mine };
+        let expected = self.pace.expected(&server.speed);
+        let mut view = ServerView { info: &server.info, mine, theirs: 0, window, expected, is_late: false };
+        // One that takes much longer than it should is waited for no more.
+        view.is_late = now.saturating_sub(server.since) as f64 > 2.0 * view.until(0);
+        view
     }
 
     fn is_suspect(&self, index: u64) -> bool {
@@ -454,7 +460,8 @@ impl Machine {
         let Some(key) = self.take_from_server(index) else { return };
         if let Some(server) = self.servers.iter_mut().find(|s| s.key == key) {
             server.since = now;
-            if let Some(Times { ran, waited, total }) = times {
+            if let Some(Times { ran, waited, total, there }) = times {
+                server.speed.tells(there, server.under_way.len() as u32 + 1);
                 self.pace.learn(&mut server.speed, ran);
                 if self.tasks.get(&index).is_some_and(|task| task.alone) {
                     server.speed.took_beside(total.saturating_sub(ran).saturating_sub(waited));
@@ -499,6 +506,7 @@ impl Machine {
         let server = self.servers.remove(at);
         self.counts.under_way -= server.under_way.len() as u64;
         let mut over = Vec::new();
+        let workers = server.workers() as usize;
         for (place, index) in server.under_way.into_iter().enumerate() {
             if self.rules.effects {
                 over.push((index, Verdict::Unknown));
@@ -506,7 +514,7 @@ impl Machine {
             }
             let Some(task) = self.tasks.get_mut(&index) else { continue };
             // Those that had not begun have done nothing.
-            let had_begun = place < server.workers as usize;
+            let had_begun = place < workers;
             if had_begun {
                 (task.deaths, task.last, task.under) = (task.deaths + 1, now, Some(key));
             }
@@ -584,6 +592,10 @@ impl Machine {
 }
 
 impl Server {
+    fn workers(&self) -> u32 {
+        self.info.workers.max(1)
+    }
+
     fn is_open(&self, now: Ns) -> bool {
         self.full.is_none_or(|until| now >= until)
     }

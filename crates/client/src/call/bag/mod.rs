@@ -26,7 +26,6 @@
 mod driver;
 mod fates;
 mod machine;
-mod pace;
 mod results;
 
 use std::ops::Deref;
@@ -149,7 +148,7 @@ impl Client {
         if options.window == Some(0) {
             return Err(Error::bad("a window of 0 tasks lets none go; give at least 1, or leave it out"));
         }
-        let driver = Arc::new(Driver::new(self.inner.clone(), name, options));
+        let driver = Arc::new(Driver::new(self.clone(), name, options));
         Ok(Bag { view: BagView { driver }, between: 0, sized: false })
     }
 }

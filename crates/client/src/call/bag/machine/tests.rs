@@ -2,6 +2,12 @@
 //! results come in order.
 
 use super::*;
+use crate::call::placement::Named;
+use forebay_types::directory::Incarnation;
+
+fn server(key: ServerKey, workers: u32) -> Arc<ServerInfo> {
+    Arc::new(ServerInfo { incarnation: Incarnation(key), workers, ..ServerInfo::default() })
+}
 
 /// Numbers that look random, the same for a seed.
 struct Dice(u64);
@@ -38,7 +44,7 @@ fn simulate(seed: u64, events: &mut Events) {
     let tasks = dice.throw(300);
     // Whatever runs it, dies.
     let killer = (dice.throw(3) == 0).then(|| dice.throw(tasks.max(1)));
-    let mut machine = Machine::new(rules);
+    let mut machine = Machine::new("f", rules);
     let mut now = 1_000_000_000;
     let mut next_key = 0;
     let mut at: Vec<(u64, ServerKey)> = Vec::new();
@@ -65,7 +71,7 @@ fn simulate(seed: u64, events: &mut Events) {
         let keys: Vec<ServerKey> = machine.servers.iter().map(|s| s.key).collect();
         if keys.len() < 4 && dice.throw(8) == 0 {
             next_key += 1;
-            machine.offered(next_key, 1 + dice.throw(3) as u32);
+            machine.offered(&server(next_key, 1 + dice.throw(3) as u32));
         }
         if let Some(key) = keys.get(dice.throw(40) as usize) {
             match dice.throw(3) {
@@ -86,14 +92,14 @@ fn simulate(seed: u64, events: &mut Events) {
                     match how {
                         1 => {
                             events.cuts += 1;
-                            machine.offered(*key, 1 + dice.throw(3) as u32);
+                            machine.offered(&server(*key, 1 + dice.throw(3) as u32));
                         }
                         _ => events.deaths += 1,
                     }
                 }
             }
         }
-        while let Some((task, key)) = machine.place(now) {
+        while let Some((task, key)) = machine.place(&Named::Least, now) {
             assert!(machine.servers.iter().any(|s| s.key == key && !s.is_closed));
             if dice.throw(30) == 0 {
                 machine.refused(task, now);
@@ -125,7 +131,11 @@ fn simulate(seed: u64, events: &mut Events) {
             }
             events.replies += 1;
             let ran = dice.throw(5_000_000);
-            machine.came(task, Some(Times { ran, waited: 0, total: ran + dice.throw(100_000) }), now);
+            machine.came(
+                task,
+                Some(Times { ran, waited: 0, total: ran + dice.throw(100_000), there: 1 }),
+                now,
+            );
             if dice.throw(40) == 0 {
                 machine.again(task);
             } else {
@@ -185,9 +195,10 @@ fn whatever_happens_to_servers_each_task_has_one_end() {
 
 /// How long a list of tasks takes on servers of those speeds, and the ideal.
 fn makespan(lengths: &[f64], speeds: &[f64], beside: f64) -> (f64, f64) {
-    let mut machine = Machine::new(Rules { ordered: false, window: None, bytes: u64::MAX, effects: false });
+    let mut machine =
+        Machine::new("f", Rules { ordered: false, window: None, bytes: u64::MAX, effects: false });
     for key in 0..speeds.len() {
-        machine.offered(key as u64, 1);
+        machine.offered(&server(key as u64, 1));
     }
     // By server: when it is free, and what it has.
     let mut queues: Vec<VecDeque<(u64, f64)>> = vec![VecDeque::new(); speeds.len()];
@@ -198,7 +209,7 @@ fn makespan(lengths: &[f64], speeds: &[f64], beside: f64) -> (f64, f64) {
         while machine.counts().pulled < lengths.len() as u64 && machine.wants_input() {
             machine.pulled(0);
         }
-        while let Some((task, key)) = machine.place(now as u64) {
+        while let Some((task, key)) = machine.place(&Named::Least, now as u64) {
             queues[key as usize].push_back((task, now));
         }
         for (server, queue) in queues.iter_mut().enumerate() {
@@ -214,7 +225,7 @@ fn makespan(lengths: &[f64], speeds: &[f64], beside: f64) -> (f64, f64) {
         now = end;
         let (task, begin, end) = running[server].take().unwrap();
         let ran = (end - begin) as u64;
-        machine.came(task, Some(Times { ran, waited: 0, total: ran + beside as u64 }), now as u64);
+        machine.came(task, Some(Times { ran, waited: 0, total: ran + beside as u64, there: 1 }), now as u64);
         machine.over(task, TaskFate::Done, 0);
         machine.deliver();
         over += 1;
@@ -226,26 +237,31 @@ fn makespan(lengths: &[f64], speeds: &[f64], beside: f64) -> (f64, f64) {
 
 #[test]
 fn a_task_whose_server_is_there_again_is_no_suspect() {
-    let mut machine = Machine::new(Rules { ordered: true, window: None, bytes: u64::MAX, effects: false });
-    machine.offered(1, 1);
+    let mut machine =
+        Machine::new("f", Rules { ordered: true, window: None, bytes: u64::MAX, effects: false });
+    machine.offered(&server(1, 1));
     let task = machine.pulled(0);
     let mut now = 0;
     for _ in 0..20 {
-        assert_eq!(machine.place(now), Some((task, 1)));
+        assert_eq!(machine.place(&Named::Least, now), Some((task, 1)));
         assert!(machine.lost(1, now).is_empty());
         assert_eq!(machine.suspects, [task]);
-        machine.offered(1, 1);
+        machine.offered(&server(1, 1));
         assert!(machine.suspects.is_empty());
         now += 1_000_000;
     }
     for key in 2..4 {
-        assert_eq!(machine.place(now), Some((task, key - 1)));
+        assert_eq!(machine.place(&Named::Least, now), Some((task, key - 1)));
         assert!(machine.lost(key - 1, now).is_empty());
-        machine.offered(key, 1);
-        assert_eq!(machine.place(now), None, "those that were lost together are known in a moment");
+        machine.offered(&server(key, 1));
+        assert_eq!(
+            machine.place(&Named::Least, now),
+            None,
+            "those that were lost together are known in a moment"
+        );
         now += TOGETHER;
     }
-    assert_eq!(machine.place(now), Some((task, 3)));
+    assert_eq!(machine.place(&Named::Least, now), Some((task, 3)));
     assert_eq!(machine.lost(3, now), [(task, Verdict::Kills)]);
 }
 
@@ -269,12 +285,12 @@ fn uneven_tasks_and_uneven_servers_take_little_longer_than_they_must() {
 fn a_server_has_more_short_tasks_than_long_ones() {
     let windows = [300, 100_000, 100_000_000].map(|ran| {
         let mut machine =
-            Machine::new(Rules { ordered: true, window: None, bytes: u64::MAX, effects: false });
-        machine.offered(1, 2);
+            Machine::new("f", Rules { ordered: true, window: None, bytes: u64::MAX, effects: false });
+        machine.offered(&server(1, 2));
         for _ in 0..20 {
             let task = machine.pulled(0);
-            assert_eq!(machine.place(0), Some((task, 1)));
-            machine.came(task, Some(Times { ran, waited: 0, total: ran + 3_000 }), 0);
+            assert_eq!(machine.place(&Named::Least, 0), Some((task, 1)));
+            machine.came(task, Some(Times { ran, waited: 0, total: ran + 3_000, there: 1 }), 0);
             machine.over(task, TaskFate::Done, 0);
         }
         machine.window(&machine.servers[0])
@@ -284,11 +300,11 @@ fn a_server_has_more_short_tasks_than_long_ones() {
 
 #[test]
 fn a_task_larger_than_the_bound_runs_alone() {
-    let mut machine = Machine::new(Rules { ordered: true, window: None, bytes: 100, effects: false });
-    machine.offered(1, 4);
+    let mut machine = Machine::new("f", Rules { ordered: true, window: None, bytes: 100, effects: false });
+    machine.offered(&server(1, 4));
     machine.pulled(1_000);
     assert!(!machine.wants_input());
-    let (task, _) = machine.place(0).unwrap();
+    let (task, _) = machine.place(&Named::Least, 0).unwrap();
     machine.came(task, None, 0);
     machine.over(task, TaskFate::Done, 500);
     assert!(!machine.wants_input());
@@ -298,14 +314,14 @@ fn a_task_larger_than_the_bound_runs_alone() {
 
 #[test]
 fn a_task_that_nobody_asked_for_finds_its_place_until_results_that_nobody_took_have_it() {
-    let mut machine = Machine::new(Rules { ordered: true, window: None, bytes: 100, effects: false });
-    machine.offered(1, 2);
+    let mut machine = Machine::new("f", Rules { ordered: true, window: None, bytes: 100, effects: false });
+    machine.offered(&server(1, 2));
     let first = machine.pulled(60);
     assert_eq!(machine.space(), Space::Free);
     machine.pulled(60);
     // Both are under way, and may leave nothing behind.
     assert_eq!(machine.space(), Space::Later);
-    while machine.place(0).is_some() {}
+    while machine.place(&Named::Least, 0).is_some() {}
     machine.came(first, None, 0);
     machine.over(first, TaskFate::Done, 160);
     assert_eq!(machine.space(), Space::Taken);
@@ -315,7 +331,7 @@ fn a_task_that_nobody_asked_for_finds_its_place_until_results_that_nobody_took_h
     machine.over(first + 1, TaskFate::Failed, 0);
     machine.deliver();
     assert!(machine.is_idle());
-    let mut machine = Machine::new(Rules { bytes: u64::MAX, ..machine.rules });
+    let mut machine = Machine::new("f", Rules { bytes: u64::MAX, ..machine.rules });
     for _ in 0..AHEAD as u64 {
         assert_eq!(machine.space(), Space::Free);
         machine.pulled(0);

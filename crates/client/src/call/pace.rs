@@ -1,13 +1,16 @@
 //! How long tasks take, by server: from the times that replies tell.
 //!
-//! The time of a task is that of the bag's tasks in general times the slowness of its server. Both are learned from the
+//! The time of a task is that of its like in general times the slowness of its server. Both are learned from the
 //! logarithms of times, for those of tasks are spread over decades, and the server's from what is left when the
 //! general one is taken away: a slow server is not learned as long tasks.
 
-use super::machine::Ns;
+/// Nanoseconds of one clock.
+pub(super) type Ns = u64;
 
 /// The weight of a new time among many.
 const NEW: f64 = 1.0 / 16.0;
+/// Replies without a sign of others before a server is taken to have none.
+const SHARED: u8 = 32;
 /// Before a server has told this many, what it told counts for part only.
 const FEW: f64 = 3.0;
 
@@ -25,7 +28,7 @@ impl Mean {
     }
 }
 
-/// The times of a bag's tasks.
+/// The times of tasks that are alike.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Pace {
     mean: Mean,
@@ -40,6 +43,8 @@ pub(super) struct Speed {
     factor: Option<f64>,
     /// What a task takes beside its running, at least: sending, finding, answering.
     beside: Option<f64>,
+    /// Replies until it is taken to serve this client alone.
+    shared: u8,
 }
 
 impl Pace {
@@ -69,6 +74,16 @@ impl Pace {
 }
 
 impl Speed {
+    /// A reply has told how many calls were there, so many of them this client's.
+    pub fn tells(&mut self, there: u32, mine: u32) {
+        self.shared = if there > mine { SHARED } else { self.shared.saturating_sub(1) };
+    }
+
+    /// Whether others call it, too.
+    pub fn is_shared(&self) -> bool {
+        self.shared > 0
+    }
+
     /// What a task took beside its running that met no other one there. Behind others its reply may wait for whoever takes
     /// it, the longer, the more there are.
     pub fn took_beside(&mut self, beside: Ns) {

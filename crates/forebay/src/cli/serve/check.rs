@@ -1,0 +1,146 @@
+//! `forebay serve --check`: whether an interface file can be true. Whatever the library does, it does in processes that are
+//! thrown away.
+
+use super::{Serve, library, supervisor};
+use crate::cli::out::Out;
+use forebay::{Error, Result};
+use forebay_foreign::check;
+use forebay_host::environment;
+use forebay_idl::{Library, Routine};
+use serde_json::json;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// How a trial of one routine begins in the command line.
+const TRIAL: &str = "--trial";
+/// What it may do besides.
+const SLACK: &str = "--slack";
+/// What asks for the symbols alone.
+const SYMBOLS: &str = "";
+
+/// Checks a file, and with `--call` calls its routines with small arguments.
+pub fn run(options: &Serve, idl: &Path, out: &Out) -> Result<()> {
+    let read = library::read(idl)?;
+    let path = library::path_of(options, &read, idl)?;
+    if let Some(name) = &options.trial {
+        return in_child(&read, &path, name, options.slack);
+    }
+    let file = idl.display();
+    let faults = trial(&read, None, false)?.lines;
+    let mut wrong = faults.len();
+    for fault in &faults {
+        out.either(|| json!({"fault": fault}), || fault.clone())?;
+    }
+    if let Some(name) = options.call.as_ref().filter(|_| wrong == 0) {
+        let chosen: Vec<&Routine> =
+            read.routines.iter().filter(|r| name.is_empty() || r.name == *name).collect();
+        if chosen.is_empty() {
+            return Err(Error::bad(format!(
+                "{file} has no routine {name:?}; `--call` alone calls all of them"
+            )));
+        }
+        for routine in chosen {
+            let mut tried = trial(&read, Some(routine), false)?;
+            if tried.near {
+                let again = trial(&read, Some(routine), true)?;
+                if again.lines.is_empty() {
+                    let seen: Vec<&str> = tried.lines.iter().filter_map(|l| l.split(';').next()).collect();
+                    let note =
+                        format!("{}; it reads a little behind an array: {}", again.note, seen.join(", "));
+                    tried = Tried { note, ..again };
+                }
+            }
+            wrong += usize::from(!tried.lines.is_empty());
+            let verdict = if tried.lines.is_empty() { "well".to_owned() } else { tried.lines.join("; ") };
+            let line = || format!("{}: {verdict} ({})", routine.name, tried.note);
+            out.either(|| json!({"routine": routine.name, "faults": tried.lines, "note": tried.note}), line)?;
+        }
+    }
+    match wrong {
+        0 => out.either(
+            || json!({"routines": read.routines.len(), "library": path}),
+            || {
+                format!(
+                    "{file}: {} of {path}, nothing is wrong that could be seen",
+                    forebay_types::counted(read.routines.len(), "routine")
+                )
+            },
+        ),
+        n => Err(Error::bad(format!("{file}: {}; see above", forebay_types::counted(n, "fault")))),
+    }
+}
+
+/// What a trial has found.
+struct Tried {
+    /// Faults, one a line.
+    lines: Vec<String>,
+    note: String,
+    /// It ended its process by touching the first bytes behind an array.
+    near: bool,
+}
+
+/// Runs this command again for one routine, or for the symbols, in an environment as that of the server.
+fn trial(library: &Library, routine: Option<&Routine>, slack: bool) -> Result<Tried> {
+    let exe = std::env::current_exe().map_err(|e| Error::io("cannot find this program", e))?;
+    let mut command = Command::new(exe);
+    command
+        .args(std::env::args_os().skip(1))
+        .arg(format!("{TRIAL}={}", routine.map_or(SYMBOLS, |r| &r.name)))
+        .args(slack.then_some(SLACK))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .process_group(0)
+        .env_remove("LD_PRELOAD")
+        .env(environment::STUBS, "off")
+        .envs(library.settings.env.iter().map(|(name, value)| (name, value)));
+    let mut child = command.spawn().map_err(|e| Error::io("cannot start a process for the library", e))?;
+    let (mut lines, mut note, mut last, mut ended) = (Vec::new(), String::new(), String::new(), false);
+    let mut near = false;
+    for line in child.stdout.take().into_iter().flat_map(|pipe| BufReader::new(pipe).lines()) {
+        let line = line.map_err(|e| Error::io("cannot hear the process of the library", e))?;
+        match line.split_once(' ') {
+            Some(("trial", words)) => last = words.to_owned(),
+            Some(("wrong", words)) => lines.push(words.to_owned()),
+            Some(("note", words)) => note = words.to_owned(),
+            Some(("fault", _)) => {
+                let words = routine.map(|r| check::fault_in_words(r, &line)).unwrap_or_default();
+                lines.push(format!("{words}, called with {last}"));
+                (ended, near) = (true, check::was_near(&line));
+            }
+            // What the library itself prints.
+            _ => (),
+        }
+    }
+    let status = child.wait().map_err(|e| Error::io("cannot wait for the process of the library", e))?;
+    if !status.success() && !ended {
+        let how = status.signal().map_or_else(|| status.to_string(), supervisor::signal_name);
+        let when = if last.is_empty() { "while it was loaded".into() } else { format!("called with {last}") };
+        lines.push(format!("its process ended ({how}), {when}"));
+    }
+    if ended || !status.success() {
+        note = "it ended its process".into();
+    }
+    Ok(Tried { lines, note, near })
+}
+
+/// In that process: what is found goes to standard output, line by line.
+fn in_child(library: &Library, path: &str, name: &str, slack: bool) -> Result<()> {
+    if name == SYMBOLS {
+        check::symbols(path, library)?.iter().for_each(|fault| println!("wrong {fault}"));
+        return Ok(());
+    }
+    let routine = library.routines.iter().find(|r| r.name == name);
+    let routine = routine.ok_or_else(|| Error::internal("a routine is missing"))?;
+    let verdict = check::calls(path, routine, slack, &mut std::io::stdout())?;
+    verdict.faults.iter().for_each(|fault| println!("wrong {fault}"));
+    let (refused, said) = &verdict.refused;
+    let calls = forebay_types::counted(verdict.trials, "call");
+    match *refused {
+        0 => println!("note {calls}"),
+        n if n == verdict.trials => println!("wrong {said}, in every call"),
+        n => println!("note {calls}, of which it refused {n}"),
+    }
+    Ok(())
+}

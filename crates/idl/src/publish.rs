@@ -1,0 +1,117 @@
+//! What is published of a routine: two signatures that follow from its line.
+//!
+//! | of the line | for people | for stubs |
+//! | --- | --- | --- |
+//! | scalar | the same | the same |
+//! | character | `str` | `u8` |
+//! | text | `str` | `bytes` |
+//! | array | its extents where a signature can say them, else free names | free names: the library judges |
+//! | leading dimension, increment, length of work named without a type | left out | passed |
+//! | work array that tells its best length | left out | its first element comes back |
+//! | other work array, constant, computed, length, null | left out | left out |
+//! | result of the function | `out result` | `out result` |
+//! | `xerbla` | an error | `out xerbla_info`, `out xerbla_name` |
+
+use forebay_types::{Order, Result, Signature, Way};
+
+use crate::expr::{Binary, Expr};
+use crate::model::{Array, Kind, Published, Routine, Source, Type};
+
+/// How the names of services for stubs begin.
+pub const NATIVE: &str = "native/";
+
+pub(crate) fn plain(routine: &Routine) -> Result<Published> {
+    let mut params = Vec::new();
+    for (i, arg) in routine.args.iter().enumerate() {
+        let name = &arg.name;
+        let text = match &arg.kind {
+            Kind::Scalar(s) => match s.of {
+                Type::Char => format!("in {name}:str"),
+                of => format!("{} {name}:{}", s.way.word(), of.dtype()),
+            },
+            Kind::Str => format!("in {name}:str"),
+            Kind::Array(a) => {
+                array(name, a, |axis, e| extent(routine, e).unwrap_or_else(|| free(routine, name, axis)))
+            }
+            _ => continue,
+        };
+        params.push((text, Source::Arg(i)));
+    }
+    results(routine, &mut params);
+    publish(routine, &routine.name, params)
+}
+
+pub(crate) fn native(routine: &Routine) -> Result<Published> {
+    let mut params = Vec::new();
+    for (i, arg) in routine.args.iter().enumerate() {
+        let name = &arg.name;
+        let mut source = Source::Arg(i);
+        let text = match &arg.kind {
+            Kind::Scalar(s) => format!("{} {name}:{}", s.way.word(), s.of.dtype()),
+            Kind::Str => format!("in {name}:bytes"),
+            Kind::Array(a) => array(name, a, |axis, _| free(routine, name, axis)),
+            Kind::Leading(dtype, _) | Kind::Increment(dtype, _) | Kind::Query(dtype, _) => {
+                format!("in {name}:{dtype}")
+            }
+            Kind::Work { dtype, query: Some(_), .. } => {
+                source = Source::First(i);
+                format!("out {name}:{dtype}")
+            }
+            _ => continue,
+        };
+        params.push((text, source));
+    }
+    results(routine, &mut params);
+    if routine.xerbla {
+        params.push(("out xerbla_info:i32".into(), Source::XerblaInfo));
+        params.push(("out xerbla_name:bytes".into(), Source::XerblaName));
+    }
+    publish(routine, &format!("{NATIVE}{}", routine.name), params)
+}
+
+fn results(routine: &Routine, params: &mut Vec<(String, Source)>) {
+    if let Some(r) = &routine.returned {
+        params.push((format!("out {}:{}", r.name, r.of.dtype()), Source::Result));
+    }
+}
+
+fn publish(routine: &Routine, name: &str, params: Vec<(String, Source)>) -> Result<Published> {
+    let (texts, sources): (Vec<String>, Vec<Source>) = params.into_iter().unzip();
+    let signature = Signature::of(name, &texts.join(", "))?.with_effects(routine.effects);
+    Ok(Published { signature, sources })
+}
+
+fn array(name: &str, a: &Array, extent: impl Fn(usize, &Expr) -> String) -> String {
+    let extents: Vec<String> = a.extents.iter().enumerate().map(|(axis, e)| extent(axis, e)).collect();
+    let order = match a.order {
+        _ if extents.len() < 2 => "",
+        Order::F => " order F",
+        Order::C => " order C",
+    };
+    format!("{} {name}:{}[{}]{order}", a.way.word(), a.dtype, extents.join(","))
+}
+
+/// A name for an extent that no argument has.
+fn free(routine: &Routine, name: &str, axis: usize) -> String {
+    let mut free = format!("{name}_{axis}");
+    while routine.args.iter().any(|a| a.name == free) {
+        free.push('_');
+    }
+    free
+}
+
+/// An extent as a signature says it: a number, a name, or a product of those.
+fn extent(routine: &Routine, e: &Expr) -> Option<String> {
+    match e {
+        Expr::Number(n) if *n >= 0 => Some(n.to_string()),
+        Expr::Value(at) => {
+            let arg = routine.args.get(*at)?;
+            let Kind::Scalar(s) = &arg.kind else { return None };
+            (s.way != Way::Out && s.of != Type::Char && s.of.dtype().is_integer()).then(|| arg.name.clone())
+        }
+        Expr::Binary(Binary::Multiply, xy) => {
+            Some(format!("{}*{}", extent(routine, &xy.0)?, extent(routine, &xy.1)?))
+        }
+        _ => None,
+    }
+}
