@@ -19,4 +19,5 @@ mod placement;
 mod references;
 mod roles;
 mod transfer;
+mod usage;
 mod waits;

@@ -1,7 +1,8 @@
-"""Groups of calls, and the calls that have failed."""
+"""Groups of calls, the calls that have failed, and what services have done."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import threading
@@ -13,7 +14,7 @@ from pathlib import Path
 import forebay as fb
 import numpy as np
 import pytest
-from conftest import Place
+from conftest import Place, until
 
 SERVICES = """
 import time
@@ -155,3 +156,25 @@ def test_calls_that_have_failed_are_remembered(client: fb.Client) -> None:
         with pytest.raises(fb.NoServer):
             other.call(f"nobody_{n}")
     assert [one.service for one in other.failed()] == [f"nobody_{n}" for n in range(10, 1010)]
+
+
+def test_the_command_tells_what_services_have_done(client: fb.Client, place: Place) -> None:
+    y = np.zeros(3)
+    for n in range(50):
+        client.call("axpy", float(n), np.ones(3), y)
+    for _ in range(3):
+        client.call("nap", 0.02)
+    with pytest.raises(fb.RemoteError):
+        client.call("axpy", -1.0, np.ones(3), y)
+
+    def used() -> dict[str, dict[str, float]]:
+        return {one["name"]: one for one in json.loads(place.command("status", "--services", "--json"))}
+
+    until(lambda: (used().get("axpy", {}).get("calls"), used().get("nap", {}).get("calls")) == (51, 3))
+    axpy, nap = used()["axpy"], used()["nap"]
+    assert (axpy["failed"], nap["failed"]) == (1, 0)
+    assert 0.02 <= nap["mean_s"] < 0.2
+    assert 0.016 <= nap["p50_s"] <= nap["p99_s"] < 0.6
+    shown = place.command("status", "--services").splitlines()
+    assert shown[0].split() == ["service", "calls", "failed", "mean", "p50", "p99", "waiting"]
+    assert [line.split()[0] for line in shown[1:3]] == ["axpy", "nap"]

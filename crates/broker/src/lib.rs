@@ -25,6 +25,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod books;
 mod deaths;
 mod table;
 
@@ -32,6 +33,7 @@ use forebay_types::directory::{BrokerRequest, Directory, Incarnation, LEASE_MS, 
 use forebay_types::{Error, Result};
 use serde_json::{Value, json};
 
+use books::Books;
 use deaths::Deaths;
 use table::Table;
 
@@ -104,6 +106,7 @@ pub enum Action {
 #[derive(Debug, Default)]
 pub struct Broker {
     table: Table,
+    books: Books,
     now_ns: u64,
     /// Until then servers of a broker that died announce themselves.
     settles_ns: u64,
@@ -145,6 +148,13 @@ impl Broker {
                 actions.push(Action::Answer { peer, answer });
             }
         }
+        for action in &actions {
+            if let Action::Left { incarnation, .. } = action
+                && !self.table.has(*incarnation)
+            {
+                self.books.mark(*incarnation, Some(self.now_ns));
+            }
+        }
         actions
     }
 
@@ -157,14 +167,25 @@ impl Broker {
             self.table.forgive(gap);
         }
         self.table.expire(self.now_ns, LEASE_NS, actions);
+        self.books.forget(self.now_ns);
     }
 
     fn answer(&mut self, peer: Peer, request: BrokerRequest, actions: &mut Vec<Action>) -> Result<Value> {
         match request {
             BrokerRequest::Announce(info) => {
+                let incarnation = info.incarnation;
                 self.table.announce(peer, info, self.now_ns, actions)?;
+                self.books.mark(incarnation, None);
                 Ok(Value::Null)
             }
+            BrokerRequest::Used { incarnation, services } => {
+                let is_known = self.table.is_known(peer, incarnation);
+                if is_known {
+                    self.books.enter(incarnation, services)?;
+                }
+                Ok(json!(is_known))
+            }
+            BrokerRequest::Usage => Ok(json!(self.books.totals())),
             BrokerRequest::Heartbeat { incarnation, load } => {
                 Ok(json!(self.table.heartbeat(peer, incarnation, load, self.now_ns)))
             }

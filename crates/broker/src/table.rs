@@ -105,6 +105,15 @@ impl Table {
         true
     }
 
+    pub fn has(&self, incarnation: Incarnation) -> bool {
+        self.servers.iter().any(|s| s.entry.info.incarnation == incarnation)
+    }
+
+    /// Whether the server is known on this connection.
+    pub fn is_known(&self, peer: Peer, incarnation: Incarnation) -> bool {
+        self.servers.iter().any(|s| s.entry.info.incarnation == incarnation && s.peer == peer)
+    }
+
     pub fn withdraw(
         &mut self,
         peer: Peer,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use forebay_broker::{Action, Broker, Event, Gone, Peer};
 use forebay_types::directory::{BrokerRequest, Directory, Incarnation, LEASE_MS, Load, ServerInfo};
+use forebay_types::usage::Usage;
 use forebay_types::{Code, Error};
 use proptest::prelude::*;
 
@@ -183,4 +184,80 @@ fn the_successor_of_a_broker_that_died_says_for_two_heartbeats_that_servers_may_
     assert!(directory(&mut broker, 6 * SECOND).settling);
     assert!(!directory(&mut broker, 7 * SECOND).settling);
     assert!(!directory(&mut Broker::new(), 0).settling);
+}
+
+fn usage(calls: u64) -> Usage {
+    let mut usage = Usage::default();
+    (0..calls).for_each(|_| usage.count(1, None, 1_000));
+    usage
+}
+
+fn tell(broker: &mut Broker, now: u64, id: u64, calls: u64) -> bool {
+    let services = vec![("axpy".to_owned(), usage(calls))];
+    ask(broker, now, id, BrokerRequest::Used { incarnation: Incarnation(id), services }).unwrap() == true
+}
+
+fn calls(broker: &mut Broker, now: u64) -> u64 {
+    let totals = ask(broker, now, 99, BrokerRequest::Usage).unwrap();
+    totals["axpy"]["calls"].as_u64().unwrap_or(0)
+}
+
+#[test]
+fn what_services_have_done_adds_up_over_servers_and_goes_ten_minutes_after_the_last_of_them() {
+    let mut broker = Broker::new();
+    let mut now = 0;
+    for id in [1, 2] {
+        ask(&mut broker, now, id, BrokerRequest::Announce(info(id))).unwrap();
+        assert!(tell(&mut broker, now, id, 10 * id));
+    }
+    assert!(!tell(&mut broker, now, 3, 7), "who is not known announces itself first");
+    assert_eq!(calls(&mut broker, now), 30);
+    // Sums since it began, not what came since the last time; a service that began anew takes nothing away.
+    assert!(tell(&mut broker, now, 1, 12) && tell(&mut broker, now, 1, 3));
+    assert_eq!(calls(&mut broker, now), 35);
+    // A life that is over counts on, and one that was taken for dead by mistake does not count twice.
+    broker.handle(now, Event::Lost { peer: Peer(2) });
+    ask(&mut broker, now, 50, BrokerRequest::Failed { incarnation: Incarnation(1) }).unwrap();
+    assert_eq!(calls(&mut broker, now), 35);
+    ask(&mut broker, now, 1, BrokerRequest::Announce(info(1))).unwrap();
+    assert!(tell(&mut broker, now, 1, 5));
+    assert_eq!(calls(&mut broker, now), 37);
+    for _ in 0..599 {
+        now += SECOND;
+        let beat = BrokerRequest::Heartbeat { incarnation: Incarnation(1), load: Load::default() };
+        ask(&mut broker, now, 1, beat).unwrap();
+    }
+    assert_eq!(calls(&mut broker, now), 37);
+    now += SECOND;
+    assert_eq!(calls(&mut broker, now), 17);
+    // An expired lease and a new announcement may come at once.
+    for _ in 0..2 {
+        now += LEASE / 2 - 1;
+        broker.handle(now, Event::Tick);
+    }
+    now += SECOND;
+    ask(&mut broker, now, 1, BrokerRequest::Announce(info(1))).unwrap();
+    for _ in 0..700 {
+        now += SECOND;
+        let beat = BrokerRequest::Heartbeat { incarnation: Incarnation(1), load: Load::default() };
+        ask(&mut broker, now, 1, beat).unwrap();
+    }
+    assert_eq!(calls(&mut broker, now), 17);
+}
+
+#[test]
+fn a_server_that_tells_too_much_is_refused_and_what_was_known_stays() {
+    let mut broker = Broker::new();
+    ask(&mut broker, 0, 1, BrokerRequest::Announce(info(1))).unwrap();
+    assert!(tell(&mut broker, 0, 1, 10));
+    let too_long = Usage { histogram: vec![0; 41], ..usage(1) };
+    for services in [
+        vec![("axpy".to_owned(), too_long)],
+        vec![("axpy".to_owned(), usage(20)); 65],
+        vec![("x".repeat(999), usage(1))],
+    ] {
+        let told = BrokerRequest::Used { incarnation: Incarnation(1), services };
+        assert_eq!(ask(&mut broker, 0, 1, told).unwrap_err().code(), Code::BadArgument);
+    }
+    assert_eq!(calls(&mut broker, 0), 10);
 }

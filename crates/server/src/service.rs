@@ -1,9 +1,11 @@
-//! A service: a signature, what runs, and how long it usually takes.
+//! A service: a signature, what runs, how long it usually takes, and what it has done.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
+use forebay_host::lock;
 use forebay_types::held::OWN;
+use forebay_types::usage::Usage;
 use forebay_types::{Result, Signature};
 
 use crate::Call;
@@ -23,8 +25,9 @@ pub(crate) struct Service {
     pub signature: Arc<Signature>,
     pub body: Box<Body>,
     usual_ns: AtomicU64,
-    /// Calls until the clock is read again for one whose client does not ask for it.
-    unread: AtomicU32,
+    /// Calls since the last one that stood for others. Workers of one service may lose some of them to each other.
+    passed: AtomicU32,
+    usage: Mutex<Usage>,
 }
 
 impl Service {
@@ -33,7 +36,8 @@ impl Service {
             signature: Arc::new(signature),
             body,
             usual_ns: AtomicU64::new(UNKNOWN),
-            unread: AtomicU32::new(0),
+            passed: AtomicU32::new(0),
+            usage: Mutex::default(),
         }
     }
 
@@ -55,13 +59,32 @@ impl Service {
         }
     }
 
-    /// Whether the time of a call is to be read although its client does not ask for it: always of a
-    /// service that takes long, now and then of a short one, for reading costs as much as it runs.
-    pub fn wants_a_clock(&self) -> bool {
-        let unread = self.unread.load(Ordering::Relaxed);
-        let read = unread == 0 || self.is_long();
-        self.unread.store(if read { CLOCKLESS } else { unread - 1 }, Ordering::Relaxed);
-        read
+    /// For how many calls this one stands, those before it that stood for none and itself: then its time is read, although
+    /// its client may not ask for it. Always one of a service that takes long, now and then one of a short service, for
+    /// reading a clock and counting cost as much as it runs.
+    pub fn stands_for(&self) -> Option<u32> {
+        let passed = self.passed.load(Ordering::Relaxed);
+        let stands = passed >= CLOCKLESS || self.is_long();
+        self.passed.store(if stands { 0 } else { passed + 1 }, Ordering::Relaxed);
+        stands.then_some(passed + 1)
+    }
+
+    /// Counts a call that stands for so many, how long it waited, if that is known, and how long it ran.
+    pub fn count(&self, times: u32, waited_ns: Option<u64>, ran_ns: u64) {
+        lock(&self.usage).count(times.into(), waited_ns, ran_ns);
+    }
+
+    /// Counts a failure.
+    #[cold]
+    pub fn failed(&self) {
+        lock(&self.usage).failed += 1;
+    }
+
+    /// What it has done.
+    pub fn usage(&self) -> Usage {
+        let mut usage = lock(&self.usage).clone();
+        usage.calls += u64::from(self.passed.load(Ordering::Relaxed));
+        usage
     }
 
     /// Learns: an eighth of the new, seven of the old; a long run counts at once.

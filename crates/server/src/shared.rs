@@ -10,6 +10,7 @@ use forebay_link::QuickMap;
 use forebay_link::call::Flusher;
 use forebay_link::pool::Budget;
 use forebay_types::directory::{Incarnation, Listens, Load, ServerInfo};
+use forebay_types::usage::Usage;
 use forebay_types::{Code, Error, Result};
 
 use crate::crew::{Crew, SPARES, Spare};
@@ -224,6 +225,13 @@ impl Shared {
         let queued = u32::try_from(in_rings).unwrap_or(u32::MAX).saturating_add(parked);
         self.queued.store(queued, Ordering::Relaxed);
         Load { running, queued, served: self.served.load(Ordering::Relaxed) }
+    }
+
+    /// What the services that were registered have done, those that were called.
+    pub fn usage(&self) -> Vec<(String, Usage)> {
+        let services = self.services.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let offered = services.iter().filter(|(_, s)| !s.is_own());
+        offered.map(|(name, s)| (name.clone(), s.usage())).filter(|(_, usage)| usage.calls > 0).collect()
     }
 
     pub fn info(&self) -> ServerInfo {

@@ -95,7 +95,8 @@ pub(crate) struct Request {
     id: RequestId,
     sent_ns: u64,
     service: Arc<Service>,
-    timed: bool,
+    /// For how many calls it stands in what the service has done.
+    stands_for: Option<u32>,
     data: usize,
     pub turns: Vec<Turn>,
 }
@@ -207,12 +208,13 @@ impl Worker<'_> {
             ));
         }
         let turns = decode::turns(&service, &self.items, peer)?;
-        let timed = sent_ns > 0 || service.wants_a_clock();
-        Ok(Request { id, sent_ns, service, timed, data, turns })
+        let stands_for = service.stands_for();
+        Ok(Request { id, sent_ns, service, stands_for, data, turns })
     }
 
     fn serve(&mut self, peer: &Arc<Peer>, request: Request, parts: Vec<Lease>) {
-        let Request { id, sent_ns, service, timed, data, turns } = request;
+        let Request { id, sent_ns, service, stands_for, data, turns } = request;
+        let timed = sent_ns > 0 || stands_for.is_some();
         if service.is_long() {
             self.shared.crew.promote();
         }
@@ -225,7 +227,10 @@ impl Worker<'_> {
         let data = (self.frame.header.flags, data);
         let mut call = match decode::call(&service, &self.items, data, parts, caller) {
             Ok(call) => call,
-            Err(e) => return self.fail(peer, id.id, &e, waited, 0),
+            Err(e) => {
+                service.failed();
+                return self.fail(peer, id.id, &e, waited, 0);
+            }
         };
         *self.place.serves.borrow_mut() = Some((peer.clone(), id));
         let result = run_body(&service, &mut call);
@@ -238,6 +243,9 @@ impl Worker<'_> {
                 true => peer.took_less(usual - ran.max(1)),
                 false => peer.takes(ran - usual),
             }
+        }
+        if let Some(times) = stands_for {
+            service.count(times, (sent_ns > 0).then_some(waited), ran);
         }
         let outcome = Outcome {
             code: 0,
@@ -257,7 +265,12 @@ impl Worker<'_> {
                 self.send(peer, id.id, &bytes, parts);
                 self.reply = bytes;
             }
-            Err(e) => self.fail(peer, id.id, &e, waited, ran),
+            Err(e) => {
+                if e.code() != Code::Cancelled {
+                    service.failed();
+                }
+                self.fail(peer, id.id, &e, waited, ran);
+            }
         }
     }
 

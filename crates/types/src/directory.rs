@@ -7,6 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::usage::Usage;
 use crate::{Code, Error, Result, limits};
 
 /// Time between heartbeats of a server, in milliseconds.
@@ -19,6 +20,8 @@ pub const LEASE_MS: u64 = 5_000;
 pub const LONGEST_LEASE_MS: u64 = 7_200_000;
 /// Most services of one server.
 pub const SERVICES: usize = 4_096;
+/// Most services of which a server tells at once what they have done.
+pub const REPORTED: usize = 64;
 /// Most servers that one broker knows.
 pub const SERVERS: usize = 4_096;
 
@@ -106,6 +109,14 @@ pub enum BrokerRequest {
         /// How busy.
         load: Load,
     },
+    /// What some of its services have done since it began, those of which that has changed. Answer: true, or false as
+    /// above.
+    Used {
+        /// Who.
+        incarnation: Incarnation,
+        /// Names, and what they have done; at most [`REPORTED`].
+        services: Vec<(String, Usage)>,
+    },
     /// It leaves. Answer: null.
     Withdraw {
         /// Who.
@@ -118,6 +129,8 @@ pub enum BrokerRequest {
     },
     /// Everything that is offered. Answer: [`Directory`].
     Directory,
+    /// What the services have done, those of servers that left in the last ten minutes included. Answer: [`Usage`] by name.
+    Usage,
     /// Who watches the process of a server has seen it die. Answer: null.
     Died {
         /// Which life has ended.

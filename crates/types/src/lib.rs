@@ -34,6 +34,7 @@ pub mod signature;
 mod strided;
 mod sum;
 mod text;
+pub mod usage;
 mod value;
 pub mod watch;
 

@@ -719,7 +719,7 @@ impl Drop for Future<'_> {
     fn drop(&mut self) {
         self.disown();
         self.abandon();
-        if matches!(self.state, State::Sent { .. })
+        if self.is_under_way()
             && let (Some(allowed), Some(begun)) = (self.allowed, self.begun)
             && begun.elapsed() >= allowed
         {

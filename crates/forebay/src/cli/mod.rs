@@ -25,6 +25,7 @@ mod steer;
 mod stubs;
 mod table;
 mod up;
+mod usage;
 mod wait;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};

@@ -2,7 +2,7 @@
 
 use super::leftover::{Look, leftovers, lines};
 use super::out::{Out, bytes};
-use super::partial;
+use super::{partial, usage};
 use forebay::{Code, Error, Result};
 use forebay_agent::{Owners, RunStatus, Silent, Status as Of, Unlisted};
 use forebay_host::process::go_on_or_end;
@@ -16,12 +16,20 @@ const EMBEDDED: &str = "embedded in a program";
 
 /// Show what runs on this node: agent, runs with their ranks and buffers, servers.
 #[derive(clap::Args)]
-#[command(after_help = "Example:\n  forebay status --json")]
-pub struct Status {}
+#[command(after_help = "Examples:\n  forebay status --json\n  forebay status --services")]
+pub struct Status {
+    /// Show what each service has done: calls, failures, mean, median and 99th percentile of their time, and which share
+    /// of it they waited. Services of servers that left in the last ten minutes count.
+    #[arg(long)]
+    services: bool,
+}
 
 impl Status {
     /// Does it.
     pub fn run(&self, out: &Out) -> Result<()> {
+        if self.services {
+            return usage::show(out);
+        }
         let asked = forebay_agent::owners();
         if out.json {
             let found = asked?;
