@@ -45,6 +45,7 @@ void every_(const int32_t *n, double *x, const int32_t *incx)
 }
 void behind_(const int32_t *n, double *x) { x[*n] = 1; }
 void before_(const int32_t *n, double *x) { x[-1] = *n; }
+void never_(const int32_t *n, double *x) { for (volatile int i = 0; *n; i = 0) x[0] = i; }
 /* A routine that tells how much work space is best. */
 void works_(const int32_t *n, double *x, double *work, const int32_t *lwork, int32_t *info)
 {
@@ -343,16 +344,18 @@ def test_an_extent_that_lies_is_named_by_the_check(place: Place, tmp_path: Path)
         "every(n:i32, inout x:f32[n] inc incx, incx)\n"
         "behind(n:i32, inout x:f64[n])\n"
         "before(n:i32, inout x:f64[n])\n"
+        "never(n:i32, inout x:f64[n])\n"
         "works(n:i32, inout x:f64[max(1,n)], work w:f64[max(1,lwork)] query lwork, lwork, out info:i32)\n"
     )
     process = place.forebay("serve", "--check", "f.fbi", "--call", cwd=tmp_path)
     out, said = process.communicate(timeout=60)
-    assert process.returncode == 1 and "f.fbi: 4 faults" in said
+    assert process.returncode == 1 and "f.fbi: 5 faults" in said
     lines = dict(line.split(": ", 1) for line in out.splitlines())
     assert "y: it touched byte 0 behind y:f64[m - 1]" in lines["last"]
     assert "x: it touched byte 0 behind x:f32[n]" in lines["every"]
     assert "behind x:f64[n]" in lines["behind"]
     assert "8 bytes before x:f64[n] changed" in lines["before"]
+    assert "it has not returned after 10 s, called with n=1" in lines["never"]
     assert lines["works"].startswith("well")
 
 

@@ -1052,6 +1052,20 @@ fb_status fb_connect(const char *broker, fb_client **client);
    without it. For programs that are started before their servers. */
 fb_status fb_patience(fb_client *client, double seconds);
 
+/* Which server gets a call is decided by that rule, once a client: "least" (the default), where the call is over
+   first, by what is known of how long calls of that size take there and of what is there already; "turns", each server in
+   turn, whatever it has to do. */
+fb_status fb_place_by(fb_client *client,
+                      const char *rule);
+
+/* A client like `client`, whose calls go to one server only: that of the name `server` (to any of them if several share it)
+   or, when `server` is NULL, that of the process `pid`. Its arrays lie there, too. It shares the connections of
+   `client`; close it with fb_disconnect. Its calls fail with FB_NO_SERVER when there is no such server that offers the service. */
+fb_status fb_on(fb_client *client,
+                const char *server,
+                uint32_t pid,
+                fb_client **tied);
+
 /* Closes a client; its calls under way are cancelled when they are freed. FB_BAD_ARGUMENT in a function that is told the
    end of a call. NULL is nothing. */
 fb_status fb_disconnect(fb_client *client);

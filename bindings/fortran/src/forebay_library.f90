@@ -559,6 +559,16 @@ module forebay_library
       type(c_ptr), value :: client
       real(c_double), value :: seconds
     end function lib_patience
+    integer(c_int) function lib_place_by(client, rule) bind(c, name='fb_place_by')
+      import
+      type(c_ptr), value :: client, rule
+    end function lib_place_by
+    integer(c_int) function lib_on(client, server, pid, tied) bind(c, name='fb_on')
+      import
+      type(c_ptr), value :: client, server
+      integer(c_int32_t), value :: pid
+      type(c_ptr), intent(inout) :: tied
+    end function lib_on
     integer(c_int) function lib_disconnect(client) bind(c, name='fb_disconnect')
       import
       type(c_ptr), value :: client

@@ -20,7 +20,7 @@ module forebay_made
   public :: fb_table_free, fb_tables, fb_table_count
   public :: fb_rows_free, fb_rows_count, fb_rows_name, fb_rows_is_null
   public :: fb_ended_by, fb_finish, fb_monitor, fb_monitor_url, fb_diagram_free
-  public :: fb_patience, fb_disconnect, fb_services, fb_signature
+  public :: fb_patience, fb_place_by, fb_disconnect, fb_services, fb_signature
   public :: fb_probe, fb_cancel, fb_future_free
   public :: fb_group_cancel
   public :: fb_bag_end, fb_bag_state, fb_bag_counts, fb_bag_cancel, fb_bag_free
@@ -492,6 +492,18 @@ contains
     character(len=*), intent(inout), optional :: errmsg
     call settle(lib_patience(id(client%at), seconds), stat, errmsg)
   end subroutine fb_patience
+
+  !> Which server gets a call is decided by that rule, once a client: "least" (the default), where the call is over
+  !> first, by what is known of how long calls of that size take there and of what is there already; "turns", each
+  !> server in turn, whatever it has to do.
+  subroutine fb_place_by(client, rule, stat, errmsg)
+    type(fb_client), intent(in) :: client
+    character(len=*), intent(in) :: rule
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    character(kind=c_char), allocatable, target :: c_rule(:)
+    call settle(lib_place_by(id(client%at), text(rule, c_rule)), stat, errmsg)
+  end subroutine fb_place_by
 
   !> Closes a client; its calls under way are cancelled when they are freed. FB_BAD_ARGUMENT in a function that is
   !> told the end of a call.

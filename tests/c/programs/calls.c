@@ -221,6 +221,23 @@ static void references_apart(fb_client *client)
     OK(fb_ref_kill(by_columns));
 }
 
+static void tied(fb_client *client, bool here)
+{
+    fb_client *one = NULL;
+    FAILS(FB_BAD_ARGUMENT, "\"luck\" is no rule of placement", fb_place_by(client, "luck"));
+    OK(fb_place_by(client, "turns"));
+    OK(fb_on(client, "of nobody", 0, &one));
+    FAILS(FB_NO_SERVER, "no server \"of nobody\" offers axpy", fb_call(one, "axpy", NULL, 0));
+    OK(fb_disconnect(one));
+    if (!here) return;
+    OK(fb_on(client, "of C", 0, &one));
+    by_value(one);
+    OK(fb_disconnect(one));
+    OK(fb_on(client, NULL, (uint32_t)getpid(), &one));
+    by_value(one);
+    OK(fb_disconnect(one));
+}
+
 int main(int argc, char **argv)
 {
     fb_server *server = NULL;
@@ -240,6 +257,7 @@ int main(int argc, char **argv)
     FAILS(FB_NO_SERVER, "waited 0.05 s in vain", fb_call(client, "nobody", NULL, 0));
     OK(fb_patience(client, 0));
     by_value(client);
+    tied(client, argc == 1);
     bad_calls(client);
     under_way(client);
     references(client);

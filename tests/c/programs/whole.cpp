@@ -283,6 +283,14 @@ static void calls()
     // The broker hears of the removal a little later.
     while (client.services().size() > 7) std::this_thread::yield();
     CHECK(client.services().size() == 7);
+    client.place_by("least");
+    CHECK(fails(FB_NO_SERVER, "no server \"of nobody\" offers halve", [&] { client.on("of nobody").call("halve"); }));
+    {
+        const fb::client tied = client.on(static_cast<std::uint32_t>(getpid()));
+        double half = 0;
+        tied.call("halve", 3.0, fb::out(half));
+        CHECK(half == 1.5);
+    }
     many_tasks(client);
     const std::vector<double> square = counted(9);
     double sum = 0;

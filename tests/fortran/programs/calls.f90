@@ -236,7 +236,7 @@ contains
     real(real64), target :: x(4), y(4), nine(1, 1, 1, 1, 1, 1, 1, 1, 1)
     real(real32), target :: f(4)
     real(real64), allocatable, target :: never(:)
-    type(fb_client) :: none
+    type(fb_client) :: none, tied
     x = 0
     y = 0
     f = 0
@@ -245,6 +245,17 @@ contains
     call fb_call(client, 'nobody', stat=stat, errmsg=said)
     call refused(stat, FB_NO_SERVER, 'waited 0.05 s in vain')
     call fb_patience(client, 0d0)
+    call fb_place_by(client, 'luck', stat=stat, errmsg=said)
+    call refused(stat, FB_BAD_ARGUMENT, 'no rule of placement')
+    call fb_place_by(client, 'least')
+    call fb_on(client, tied, server='of nobody')
+    call fb_call(tied, 'axpy', stat=stat, errmsg=said)
+    call refused(stat, FB_NO_SERVER, 'of nobody')
+    call fb_disconnect(tied)
+    call fb_on(client, tied, pid=1_int32)
+    call fb_call(tied, 'axpy', stat=stat, errmsg=said)
+    call refused(stat, FB_NO_SERVER, 'pid 1')
+    call fb_disconnect(tied)
     call fb_call(client, 'axpy', [fb_in(1)], stat=stat, errmsg=said)
     call refused(stat, FB_BAD_ARGUMENT, '3 parameters')
     call fb_call(client, 'axpy', [fb_in(1), fb_in(f), fb_inout(y)], stat=stat, errmsg=said)

@@ -5,18 +5,23 @@ use super::{Serve, library, supervisor};
 use crate::cli::out::Out;
 use forebay::{Error, Result};
 use forebay_foreign::check;
-use forebay_host::environment;
+use forebay_host::process::signal;
+use forebay_host::{Process, environment};
 use forebay_idl::{Library, Routine};
+use rustix::process::Signal;
 use serde_json::json;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// How a trial of one routine begins in the command line.
 const TRIAL: &str = "--trial";
 /// What it may do besides.
 const SLACK: &str = "--slack";
+/// How long all trials of a routine may take.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// What asks for the symbols alone.
 const SYMBOLS: &str = "";
 
@@ -109,6 +114,10 @@ fn trial(library: &Library, routine: Option<&Routine>, slack: bool) -> Result<Tr
                 lines.push(format!("{words}, called with {last}"));
                 (ended, near) = (true, check::was_near(&line));
             }
+            Some(("late", words)) => {
+                lines.push(format!("{words}, called with {last}"));
+                ended = true;
+            }
             // What the library itself prints.
             _ => (),
         }
@@ -125,6 +134,15 @@ fn trial(library: &Library, routine: Option<&Routine>, slack: bool) -> Result<Tr
     Ok(Tried { lines, note, near })
 }
 
+/// Ends this process when its trials take too long, whoever still waits for it: a routine may never return.
+fn end_if_late() {
+    std::thread::spawn(|| {
+        std::thread::sleep(PATIENCE);
+        println!("late it has not returned after {} s", PATIENCE.as_secs());
+        let _ = signal(&Process::current(), Signal::KILL);
+    });
+}
+
 /// In that process: what is found goes to standard output, line by line.
 fn in_child(library: &Library, path: &str, name: &str, slack: bool) -> Result<()> {
     if name == SYMBOLS {
@@ -133,6 +151,7 @@ fn in_child(library: &Library, path: &str, name: &str, slack: bool) -> Result<()
     }
     let routine = library.routines.iter().find(|r| r.name == name);
     let routine = routine.ok_or_else(|| Error::internal("a routine is missing"))?;
+    end_if_late();
     let verdict = check::calls(path, routine, slack, &mut std::io::stdout())?;
     verdict.faults.iter().for_each(|fault| println!("wrong {fault}"));
     let (refused, said) = &verdict.refused;
