@@ -46,7 +46,7 @@ contains
     type(fb_client), intent(in) :: client
     type(fb_client), intent(inout) :: tied
     character(len=*), intent(in), optional :: server
-    integer(int32), intent(in), optional :: pid
+    integer(c_int32_t), intent(in), optional :: pid
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
     character(kind=c_char), allocatable, target :: c_server(:)

@@ -2,6 +2,8 @@
 
 #include "services.h"
 
+#include <unistd.h>
+
 static void by_value(fb_client *client)
 {
     double x[1000], y[1000], wide[2000];

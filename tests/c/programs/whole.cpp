@@ -8,6 +8,7 @@
 #include <csignal>
 #include <numeric>
 #include <thread>
+#include <unistd.h>
 
 struct diverged : std::runtime_error {
     using std::runtime_error::runtime_error;
