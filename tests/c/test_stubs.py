@@ -211,7 +211,13 @@ def test_functions_in_c_and_cplusplus_and_fortran_call_the_services(
     library = [blas.library, f"-Wl,-rpath,{blas.library.parent}"]
     sources = [tmp_path / "blas_remote.f90", PROGRAMS / "typed.f90"]
     run(compiler, "-J", tmp_path, *sources, *library, "-o", tmp_path / "f")
-    assert blas_home.run(tmp_path / "f", FOREBAY_PATIENCE="60").split() == ["10.0", "14.0", "14.0", "20.0", "14.0"]
+    assert blas_home.run(tmp_path / "f", FOREBAY_PATIENCE="60").split() == [
+        "10.0",
+        "14.0",
+        "14.0",
+        "20.0",
+        "14.0",
+    ]
 
 
 def test_a_module_of_python_calls_the_services(blas_home: Home, blas: Stubs, tmp_path: Path) -> None:
@@ -220,7 +226,7 @@ def test_a_module_of_python_calls_the_services(blas_home: Home, blas: Stubs, tmp
         "import blas_remote as blas, numpy as np\n"
         "a = np.asfortranarray([[1.0, 3.0], [2.0, 4.0]])\n"
         "c = np.zeros((2, 2), order='F')\n"
-        "blas.dgemm('N', 'T', 2, 1.0, a, a, 0.0, c)\n"
+        "blas.dgemm('N', 'T', 2, 1.0, a, a.copy('F'), 0.0, c)\n"
         "print(c.T.tolist(), blas.ddot(a[0], a[1]))\n"
     )
     env = {**blas_home.env, "PYTHONPATH": str(tmp_path), "FOREBAY_PATIENCE": "60"}
