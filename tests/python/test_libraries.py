@@ -45,6 +45,18 @@ void every_(const int32_t *n, double *x, const int32_t *incx)
 }
 void behind_(const int32_t *n, double *x) { x[*n] = 1; }
 void before_(const int32_t *n, double *x) { x[-1] = *n; }
+/* Has the smallest numbers of its thread counted as zero, and tells what half of one is. */
+double flushes(double x)
+{
+#ifdef __x86_64__
+    unsigned mode = __builtin_ia32_stmxcsr();
+    volatile double half = x / 2;
+    __builtin_ia32_ldmxcsr(mode | 0x8040);
+    return half;
+#else
+    return x / 2;
+#endif
+}
 /* A routine that tells how much work space is best. */
 void works_(const int32_t *n, double *x, double *work, const int32_t *lwork, int32_t *info)
 {
@@ -61,6 +73,7 @@ set convention c
 crash()
 hang()
 twice(x:f64) -> f64
+flushes(x:f64) -> f64
 sum(text:str, n:i64, in x:f32[n], out total:f32) -> i32 where n < 100 "n is less than 100"
 set convention fortran; set symbol "%s_"
 half(x:f32) -> f32
@@ -240,6 +253,7 @@ def test_what_a_library_tells_of_a_wrong_argument_comes_home(blas: fb.Client) ->
 def test_arguments_arrive_as_the_line_says(own: Served) -> None:
     call = own.client.call
     assert call("twice", 2.5) == 5 and call("half", 3.0) == 1.5
+    assert [call("flushes", 5e-324 * 4) for _ in range(2)] == [1e-323, 1e-323]
     assert call("sum", "Abc", 3, np.array([1, 2, 4], np.float32)) == (7.0, ord("A"))
     a, y = np.asfortranarray(np.arange(12.0).reshape(3, 4)), np.zeros(3)
     call("last", 3, 4, a, y)

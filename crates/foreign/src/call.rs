@@ -9,31 +9,34 @@ use crate::ffi::{self, Frame, Note, Room};
 use crate::layout::{self, LaidOut};
 use crate::prepared::{Form, Prepared, passed_dtype, scalar_type};
 
-const MOST: usize = limits::PARAMETERS;
+/// Most arguments of a routine.
+pub(crate) const MOST: usize = limits::PARAMETERS;
+/// Most of a usual one, whose tables cost less to clear.
+const FEW: usize = 16;
 
 /// The scalars of a call, by argument.
-pub(crate) struct Scalars {
+pub(crate) struct Scalars<const N: usize> {
     /// For expressions.
-    values: [i64; MOST],
+    values: [i64; N],
     /// As they are passed; the lowest byte first.
-    bits: [u128; MOST],
+    bits: [u128; N],
 }
 
 /// Where arrays, texts and work lie, by argument, and how long they are as hidden lengths tell.
-pub(crate) struct Places {
-    pub at: [*mut u8; MOST],
-    pub len: [usize; MOST],
+pub(crate) struct Places<const N: usize> {
+    pub at: [*mut u8; N],
+    pub len: [usize; N],
 }
 
-impl Places {
-    pub fn new() -> Places {
-        Places { at: [std::ptr::null_mut(); MOST], len: [1; MOST] }
+impl<const N: usize> Places<N> {
+    pub fn new() -> Places<N> {
+        Places { at: [std::ptr::null_mut(); N], len: [1; N] }
     }
 }
 
-impl Scalars {
-    pub fn new() -> Scalars {
-        Scalars { values: [0; MOST], bits: [0; MOST] }
+impl<const N: usize> Scalars<N> {
+    pub fn new() -> Scalars<N> {
+        Scalars { values: [0; N], bits: [0; N] }
     }
 
     pub fn value(&self, at: usize) -> i64 {
@@ -119,7 +122,12 @@ fn faulty(routine: &Routine, arg: &Arg, e: &Expr, why: forebay_idl::Fault) -> Er
 }
 
 /// The extents of an array, by the scalars of the call. What is negative counts as 0.
-pub(crate) fn extents(routine: &Routine, scalars: &Scalars, at: usize, array: &Array) -> Result<Shape> {
+pub(crate) fn extents<const N: usize>(
+    routine: &Routine,
+    scalars: &Scalars<N>,
+    at: usize,
+    array: &Array,
+) -> Result<Shape> {
     let arg = &routine.args[at];
     let mut all = [0; limits::RANK];
     for (to, e) in all.iter_mut().zip(&array.extents) {
@@ -145,14 +153,18 @@ pub(crate) fn extents(routine: &Routine, scalars: &Scalars, at: usize, array: &A
 }
 
 /// Calls the symbol. Scalars that come back are among `scalars` then.
-pub(crate) fn invoke(prepared: &Prepared, scalars: &mut Scalars, places: &Places) -> [u8; 32] {
+pub(crate) fn invoke<const N: usize>(
+    prepared: &Prepared,
+    scalars: &mut Scalars<N>,
+    places: &Places<N>,
+) -> [u8; 32] {
     let args = &prepared.routine.args;
     let mut frame = Frame::new();
     let mut result = [0u128; 2];
     if prepared.result_first {
         frame.address(result.as_mut_ptr().cast());
     }
-    let mut comes = [(0u8, 0u8); MOST];
+    let mut comes = [(0u8, 0u8); N];
     let mut coming = 0;
     for (at, arg) in args.iter().enumerate() {
         match &arg.kind {
@@ -208,8 +220,16 @@ struct Keep {
 
 /// Runs one of the services of a routine.
 pub(crate) fn run(prepared: &Prepared, form: &Form, call: &mut Call) -> Result<()> {
+    match prepared.routine.args.len() <= FEW {
+        true => run_with::<FEW>(prepared, form, call),
+        false => run_with::<MOST>(prepared, form, call),
+    }
+}
+
+/// With tables of so many arguments.
+fn run_with<const N: usize>(prepared: &Prepared, form: &Form, call: &mut Call) -> Result<()> {
     let routine = &prepared.routine;
-    let (mut scalars, mut places, mut keep) = (Scalars::new(), Places::new(), Keep::default());
+    let (mut scalars, mut places, mut keep) = (Scalars::<N>::new(), Places::<N>::new(), Keep::default());
     take_scalars(prepared, form, call, &mut scalars, (&mut places, &mut keep))?;
     scalars.complete(routine)?;
     take_arrays(prepared, form, call, &mut scalars, (&mut places, &mut keep))?;
@@ -238,12 +258,12 @@ fn told(routine: &Routine, note: &Note) -> Error {
     ))
 }
 
-fn take_scalars(
+fn take_scalars<const N: usize>(
     prepared: &Prepared,
     form: &Form,
     call: &mut Call,
-    scalars: &mut Scalars,
-    (places, keep): (&mut Places, &mut Keep),
+    scalars: &mut Scalars<N>,
+    (places, keep): (&mut Places<N>, &mut Keep),
 ) -> Result<()> {
     let routine = &prepared.routine;
     for (at, arg) in routine.args.iter().enumerate() {
@@ -313,20 +333,20 @@ fn rows(array: &Array, shape: &Shape) -> u64 {
     shape.extents().get(axis).copied().unwrap_or(1).max(1)
 }
 
-fn take_arrays(
+fn take_arrays<const N: usize>(
     prepared: &Prepared,
     form: &Form,
     call: &mut Call,
-    scalars: &mut Scalars,
-    (places, keep): (&mut Places, &mut Keep),
+    scalars: &mut Scalars<N>,
+    (places, keep): (&mut Places<N>, &mut Keep),
 ) -> Result<()> {
     let routine = &prepared.routine;
     if !prepared.has_arrays {
         return Ok(());
     }
-    let mut box_rows = [0u64; MOST];
+    let mut box_rows = [0u64; N];
     // The own leading dimension of each argument that is one; 0: none, -1: the caller's, which is wrong.
-    let mut leading = [0i64; MOST];
+    let mut leading = [0i64; N];
     for (at, arg) in routine.args.iter().enumerate() {
         let Kind::Array(array) = &arg.kind else { continue };
         let shape = extents(routine, scalars, at, array)?;
@@ -382,11 +402,11 @@ fn take_arrays(
 }
 
 /// Extents and steps in elements, the outer axis first, of an array that is to lie otherwise than it came.
-fn apart(
+fn apart<const N: usize>(
     array: &Array,
-    scalars: &Scalars,
+    scalars: &Scalars<N>,
     (n, rows): (usize, u64),
-    leading: &[i64; MOST],
+    leading: &[i64; N],
     at: *mut u8,
 ) -> Option<([u64; 2], [u64; 2])> {
     let n = n as u64;
@@ -416,7 +436,12 @@ fn other_shape(routine: &Routine, arg: &Arg, shape: &Shape, meta: &ArrayMeta) ->
 }
 
 /// Asks the routine how long its work arrays are best, which it says in their first elements.
-fn ask(prepared: &Prepared, scalars: &mut Scalars, places: &mut Places, keep: &mut Keep) -> Result<()> {
+fn ask<const N: usize>(
+    prepared: &Prepared,
+    scalars: &mut Scalars<N>,
+    places: &mut Places<N>,
+    keep: &mut Keep,
+) -> Result<()> {
     let routine = &prepared.routine;
     let queries = || routine.args.iter().enumerate().filter(|(_, a)| matches!(a.kind, Kind::Query(..)));
     for (at, _) in queries() {
@@ -449,7 +474,12 @@ fn best_length(first: Scalar) -> i64 {
     }
 }
 
-fn provide_work(routine: &Routine, scalars: &Scalars, places: &mut Places, keep: &mut Keep) -> Result<()> {
+fn provide_work<const N: usize>(
+    routine: &Routine,
+    scalars: &Scalars<N>,
+    places: &mut Places<N>,
+    keep: &mut Keep,
+) -> Result<()> {
     for (at, arg) in routine.args.iter().enumerate() {
         let Kind::Work { dtype, len, .. } = &arg.kind else { continue };
         let elements = scalars.eval(len).map_err(|why| faulty(routine, arg, len, why))?;
@@ -463,10 +493,10 @@ fn provide_work(routine: &Routine, scalars: &Scalars, places: &mut Places, keep:
 
 /// Argument, type and number of elements of every work array, for who brings the memory along himself. The routine is
 /// asked for the best lengths.
-pub(crate) fn provide_lengths(
+pub(crate) fn provide_lengths<const N: usize>(
     prepared: &Prepared,
-    scalars: &mut Scalars,
-    places: &mut Places,
+    scalars: &mut Scalars<N>,
+    places: &mut Places<N>,
 ) -> Result<Vec<(usize, DType, u64)>> {
     let mut keep = Keep::default();
     if prepared.asks {
@@ -480,11 +510,11 @@ pub(crate) fn provide_lengths(
     Ok(keep.work.iter().filter_map(elements).collect())
 }
 
-fn give_back(
+fn give_back<const N: usize>(
     prepared: &Prepared,
     form: &Form,
     call: &mut Call,
-    scalars: &Scalars,
+    scalars: &Scalars<N>,
     mut keep: Keep,
     (returned, note): (&[u8; 32], Option<Note>),
 ) -> Result<()> {

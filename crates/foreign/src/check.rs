@@ -16,7 +16,7 @@ use std::io::Write;
 use forebay_idl::{Array, Kind, Library, Routine, Type};
 use forebay_types::{DType, ElementKind, Error, Result, Scalar, counted};
 
-use crate::call::{Places, Scalars, extents, invoke, provide_lengths};
+use crate::call::{MOST, Places, Scalars, extents, invoke, provide_lengths};
 use crate::elf;
 use crate::ffi::{self, Guarded};
 use crate::loaded::Loaded;
@@ -129,7 +129,7 @@ fn is_increment(routine: &Routine, at: usize) -> bool {
     routine.args.iter().any(|a| matches!(&a.kind, Kind::Array(a) if a.inc == Some(at)))
 }
 
-fn set(scalars: &mut Scalars, routine: &Routine, at: usize, value: i64) -> Result<()> {
+fn set(scalars: &mut Scalars<MOST>, routine: &Routine, at: usize, value: i64) -> Result<()> {
     match &routine.args[at].kind {
         Kind::Scalar(s) => {
             let dtype = s.of.dtype();
@@ -165,7 +165,7 @@ fn describe(routine: &Routine, trial: &[i64]) -> String {
 /// One call; what it did that it should not have.
 fn try_once(
     prepared: &Prepared,
-    scalars: &mut Scalars,
+    scalars: &mut Scalars<MOST>,
     slack: bool,
     verdict: &mut Verdict,
 ) -> Result<Option<String>> {

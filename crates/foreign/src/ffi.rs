@@ -145,6 +145,7 @@ impl Interface {
         let mut returned = [0u128; 2];
         // SAFETY: any pointer to code may be seen as a function; with what it is called follows.
         let code: unsafe extern "C" fn() = unsafe { std::mem::transmute(self.symbol.0.as_ptr()) };
+        let mode = FloatMode::now();
         // SAFETY: the interface was prepared and is not changed by a call; the first `count` places point to initialised
         // values of at least the size of their types; 32 bytes hold whatever a register or a complex number
         // returns. That the function takes these types, and of each address no more than stands in the interface file, is
@@ -157,10 +158,59 @@ impl Interface {
                 places.as_mut_ptr().cast(),
             );
         }
+        mode.put_back();
         let mut bytes = [0; 32];
         bytes[..16].copy_from_slice(&returned[0].to_le_bytes());
         bytes[16..].copy_from_slice(&returned[1].to_le_bytes());
         bytes
+    }
+}
+
+/// How this thread rounds, and what it does with the smallest numbers. A library that changes it changes it for itself alone.
+struct FloatMode(u64);
+
+impl FloatMode {
+    #[inline]
+    fn now() -> FloatMode {
+        #[cfg(target_arch = "x86_64")]
+        {
+            let mut control = 0u32;
+            // SAFETY: it writes four bytes to the address.
+            unsafe {
+                std::arch::asm!("stmxcsr [{}]", in(reg) &raw mut control, options(nostack, preserves_flags))
+            };
+            // The lowest bits say what has happened, not what is to.
+            FloatMode(u64::from(control & !0x3f))
+        }
+        #[cfg(target_arch = "aarch64")]
+        {
+            let control: u64;
+            // SAFETY: it reads a register of this thread.
+            unsafe {
+                std::arch::asm!("mrs {}, fpcr", out(reg) control, options(nomem, nostack, preserves_flags))
+            };
+            FloatMode(control)
+        }
+    }
+
+    #[inline]
+    fn put_back(self) {
+        if FloatMode::now().0 == self.0 {
+            return;
+        }
+        #[cfg(target_arch = "x86_64")]
+        {
+            let control = self.0 as u32;
+            // SAFETY: a value that the register had before.
+            unsafe {
+                std::arch::asm!("ldmxcsr [{}]", in(reg) &raw const control, options(nostack, preserves_flags))
+            };
+        }
+        #[cfg(target_arch = "aarch64")]
+        // SAFETY: a value that the register had before.
+        unsafe {
+            std::arch::asm!("msr fpcr, {}", in(reg) self.0, options(nomem, nostack, preserves_flags))
+        };
     }
 }
 

@@ -20,30 +20,30 @@ const OPERATIONS: u32 = 128;
 
 /// A name where it stands.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Named<'a> {
+pub(crate) struct NameAt<'a> {
     pub name: &'a str,
     pub place: LinePlace,
 }
 
 /// A line of a routine as it is written.
 pub(crate) struct RawRoutine<'a> {
-    pub name: Named<'a>,
+    pub name: NameAt<'a>,
     pub args: Vec<RawArg<'a>>,
     pub returned: Option<RawType>,
-    pub returns: Option<Named<'a>>,
+    pub returns: Option<NameAt<'a>>,
     pub symbol: Option<&'a str>,
     pub convention: Option<Convention>,
     pub order: Option<Order>,
     pub threads: Option<Threads>,
-    pub cost: Option<Expr<Named<'a>>>,
+    pub cost: Option<Expr<NameAt<'a>>>,
     pub effects: bool,
     pub xerbla: bool,
-    pub lets: Vec<(Named<'a>, Expr<Named<'a>>)>,
-    pub wheres: Vec<(Expr<Named<'a>>, Option<&'a str>)>,
+    pub lets: Vec<(NameAt<'a>, Expr<NameAt<'a>>)>,
+    pub wheres: Vec<(Expr<NameAt<'a>>, Option<&'a str>)>,
 }
 
 pub(crate) struct RawArg<'a> {
-    pub name: Named<'a>,
+    pub name: NameAt<'a>,
     pub kind: RawKind<'a>,
     /// `by value`, `by pointer`.
     pub by_value: Option<bool>,
@@ -53,22 +53,22 @@ pub(crate) enum RawKind<'a> {
     Bare,
     Typed(RawTyped<'a>),
     Const(RawType, Literal),
-    Computed(RawType, Expr<Named<'a>>),
-    Work { of: RawType, len: Expr<Named<'a>>, query: Option<Named<'a>> },
-    Length(Named<'a>),
+    Computed(RawType, Expr<NameAt<'a>>),
+    Work { of: RawType, len: Expr<NameAt<'a>>, query: Option<NameAt<'a>> },
+    Length(NameAt<'a>),
     Null,
 }
 
 pub(crate) struct RawTyped<'a> {
     pub way: Option<Way>,
     pub of: RawType,
-    pub extents: Option<Vec<Expr<Named<'a>>>>,
+    pub extents: Option<Vec<Expr<NameAt<'a>>>>,
     pub order: Option<Order>,
-    pub ld: Option<Named<'a>>,
-    pub inc: Option<Named<'a>>,
-    pub tri: Option<Named<'a>>,
+    pub ld: Option<NameAt<'a>>,
+    pub inc: Option<NameAt<'a>>,
+    pub tri: Option<NameAt<'a>>,
     pub align: Option<usize>,
-    pub when: Option<Expr<Named<'a>>>,
+    pub when: Option<Expr<NameAt<'a>>>,
     pub one_of: Option<Vec<i64>>,
     pub status: Option<Vec<Case>>,
 }
@@ -168,12 +168,12 @@ impl<'a> Parser<'a, '_> {
         is_it
     }
 
-    fn name(&mut self, wanted: &str) -> Result<Named<'a>> {
+    fn name(&mut self, wanted: &str) -> Result<NameAt<'a>> {
         let place = self.place();
         match *self.peek() {
             Word::Name(name) if name.len() <= limits::NAME_BYTES => {
                 self.at += 1;
-                Ok(Named { name, place })
+                Ok(NameAt { name, place })
             }
             _ => Err(self.unexpected(wanted)),
         }
@@ -229,7 +229,7 @@ impl<'a> Parser<'a, '_> {
     }
 
     /// The first name of the next statement.
-    fn statement(&mut self) -> Option<Named<'a>> {
+    fn statement(&mut self) -> Option<NameAt<'a>> {
         while *self.peek() == Word::End && self.at < self.words.len() {
             self.at += 1;
         }
@@ -321,7 +321,7 @@ impl<'a> Parser<'a, '_> {
         Ok(symbol)
     }
 
-    fn routine(&mut self, name: Named<'a>) -> Result<RawRoutine<'a>> {
+    fn routine(&mut self, name: NameAt<'a>) -> Result<RawRoutine<'a>> {
         self.expect("(")?;
         let mut raw = RawRoutine {
             name,
@@ -448,7 +448,7 @@ impl<'a> Parser<'a, '_> {
         }
     }
 
-    fn typed(&mut self, name: Named<'a>, way: Option<Way>) -> Result<RawArg<'a>> {
+    fn typed(&mut self, name: NameAt<'a>, way: Option<Way>) -> Result<RawArg<'a>> {
         self.expect(":")?;
         let of = self.of_type()?;
         let mut extents = None;
@@ -590,7 +590,7 @@ impl<'a> Parser<'a, '_> {
         value
     }
 
-    fn expression(&mut self) -> Result<Expr<Named<'a>>> {
+    fn expression(&mut self) -> Result<Expr<NameAt<'a>>> {
         self.deeper(|p| {
             let yes = p.or()?;
             if !p.word("if") {
@@ -604,7 +604,7 @@ impl<'a> Parser<'a, '_> {
         })
     }
 
-    fn or(&mut self) -> Result<Expr<Named<'a>>> {
+    fn or(&mut self) -> Result<Expr<NameAt<'a>>> {
         let mut e = self.and()?;
         while self.word("or") {
             let y = self.and()?;
@@ -613,7 +613,7 @@ impl<'a> Parser<'a, '_> {
         Ok(e)
     }
 
-    fn and(&mut self) -> Result<Expr<Named<'a>>> {
+    fn and(&mut self) -> Result<Expr<NameAt<'a>>> {
         let mut e = self.not()?;
         while self.word("and") {
             let y = self.not()?;
@@ -622,14 +622,14 @@ impl<'a> Parser<'a, '_> {
         Ok(e)
     }
 
-    fn not(&mut self) -> Result<Expr<Named<'a>>> {
+    fn not(&mut self) -> Result<Expr<NameAt<'a>>> {
         if self.word("not") {
             return self.deeper(|p| Ok(Expr::Unary(Unary::Not, Box::new(p.not()?))));
         }
         self.comparison()
     }
 
-    fn comparison(&mut self) -> Result<Expr<Named<'a>>> {
+    fn comparison(&mut self) -> Result<Expr<NameAt<'a>>> {
         let e = self.sum()?;
         if self.word("in") {
             let bytes = self.text("the characters, in quotes,")?.bytes().collect();
@@ -645,7 +645,7 @@ impl<'a> Parser<'a, '_> {
         Ok(e)
     }
 
-    fn sum(&mut self) -> Result<Expr<Named<'a>>> {
+    fn sum(&mut self) -> Result<Expr<NameAt<'a>>> {
         let mut e = self.product()?;
         while let Some(what) = [Binary::Add, Binary::Subtract].into_iter().find(|w| self.sign(w.sign())) {
             let y = self.product()?;
@@ -654,7 +654,7 @@ impl<'a> Parser<'a, '_> {
         Ok(e)
     }
 
-    fn product(&mut self) -> Result<Expr<Named<'a>>> {
+    fn product(&mut self) -> Result<Expr<NameAt<'a>>> {
         let mut e = self.factor()?;
         while let Some(what) = [Binary::Multiply, Binary::Divide].into_iter().find(|w| self.sign(w.sign())) {
             let y = self.factor()?;
@@ -663,7 +663,7 @@ impl<'a> Parser<'a, '_> {
         Ok(e)
     }
 
-    fn factor(&mut self) -> Result<Expr<Named<'a>>> {
+    fn factor(&mut self) -> Result<Expr<NameAt<'a>>> {
         if self.sign("-") {
             return self.deeper(|p| Ok(Expr::Unary(Unary::Minus, Box::new(p.factor()?))));
         }
@@ -686,7 +686,7 @@ impl<'a> Parser<'a, '_> {
                 self.at += 1;
                 match Function::named(name) {
                     Some(function) if self.sign("(") => self.function(function, place),
-                    _ => Ok(Expr::Value(Named { name, place })),
+                    _ => Ok(Expr::Value(NameAt { name, place })),
                 }
             }
             _ => Err(self.unexpected("a number, a name or \"(\"")),
@@ -694,7 +694,7 @@ impl<'a> Parser<'a, '_> {
     }
 
     /// Two values and what is done with them; a long row of those would be a tree as deep.
-    fn pair(&mut self, what: Binary, x: Expr<Named<'a>>, y: Expr<Named<'a>>) -> Result<Expr<Named<'a>>> {
+    fn pair(&mut self, what: Binary, x: Expr<NameAt<'a>>, y: Expr<NameAt<'a>>) -> Result<Expr<NameAt<'a>>> {
         self.operations += 1;
         if self.operations > OPERATIONS {
             let why = format!("an expression of more than {OPERATIONS} parts; name parts of it by let");
@@ -703,7 +703,7 @@ impl<'a> Parser<'a, '_> {
         Ok(Expr::Binary(what, Box::new((x, y))))
     }
 
-    fn function(&mut self, function: Function, place: LinePlace) -> Result<Expr<Named<'a>>> {
+    fn function(&mut self, function: Function, place: LinePlace) -> Result<Expr<NameAt<'a>>> {
         let mut all = vec![self.expression()?];
         while self.sign(",") {
             all.push(self.expression()?);

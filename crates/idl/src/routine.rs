@@ -10,7 +10,7 @@ use crate::model::{
     Arg, Array, Complex, Convention, Hidden, Kind, LinePlace, Literal, Published, Returned, Routine, Scalar,
     Settings, Type, Where,
 };
-use crate::parser::{Named, RawArg, RawKind, RawRoutine, RawType, RawTyped};
+use crate::parser::{NameAt, RawArg, RawKind, RawRoutine, RawType, RawTyped};
 use crate::publish;
 
 /// Most look-ups of names for one routine: expressions that are named by `let` may stand in each other.
@@ -34,7 +34,7 @@ enum For {
 struct Scope<'a, 'f> {
     file: &'f str,
     args: &'f [RawArg<'a>],
-    lets: &'f [(Named<'a>, Expr<Named<'a>>)],
+    lets: &'f [(NameAt<'a>, Expr<NameAt<'a>>)],
     names: HashMap<&'a str, usize>,
     look_ups: u32,
     level: u32,
@@ -84,7 +84,7 @@ pub(crate) fn resolve(file: &str, raw: RawRoutine<'_>, settings: &Settings) -> R
     }
     let mut wheres = Vec::new();
     for (holds, text) in &raw.wheres {
-        let said = text.map_or_else(|| holds.text(&|n: &Named| n.name.to_owned()), str::to_owned);
+        let said = text.map_or_else(|| holds.text(&|n: &NameAt| n.name.to_owned()), str::to_owned);
         wheres.push(Where { holds: scope.expr(holds, "where", For::Callers)?, text: said });
     }
     let cost = raw.cost.as_ref().map(|e| scope.expr(e, "cost", For::Callers)).transpose()?;
@@ -152,7 +152,7 @@ impl<'a> Scope<'a, '_> {
     }
 
     /// The argument that an option names.
-    fn find(&self, name: Named, by: &str) -> Result<usize> {
+    fn find(&self, name: NameAt, by: &str) -> Result<usize> {
         self.names.get(name.name).copied().ok_or_else(|| {
             self.at(
                 name.place,
@@ -162,7 +162,7 @@ impl<'a> Scope<'a, '_> {
     }
 
     /// The integer argument that an option names.
-    fn integer(&self, name: Named, by: &str) -> Result<usize> {
+    fn integer(&self, name: NameAt, by: &str) -> Result<usize> {
         let at = self.find(name, by)?;
         let fits = match &self.args[at].kind {
             RawKind::Bare => true,
@@ -240,7 +240,7 @@ impl<'a> Scope<'a, '_> {
 
     /// A name without a type is what some array names.
     fn bare(&self, arg: &RawArg, int: DType) -> Result<Kind> {
-        let is_it = |n: &Option<Named>| n.is_some_and(|n| n.name == arg.name.name);
+        let is_it = |n: &Option<NameAt>| n.is_some_and(|n| n.name == arg.name.name);
         for (i, other) in self.args.iter().enumerate() {
             match &other.kind {
                 RawKind::Typed(t) if is_it(&t.ld) => return Ok(Kind::Leading(int, i)),
@@ -340,7 +340,7 @@ impl<'a> Scope<'a, '_> {
         self.args.iter().position(is_it).unwrap_or(0)
     }
 
-    fn expr(&mut self, e: &Expr<Named<'a>>, by: &str, is_for: For) -> Result<Expr> {
+    fn expr(&mut self, e: &Expr<NameAt<'a>>, by: &str, is_for: For) -> Result<Expr> {
         let said = e.clone().resolve(&mut |name| self.value(name, by, is_for))?;
         match said.size() > SIZE {
             true => Err(fault(
@@ -353,7 +353,7 @@ impl<'a> Scope<'a, '_> {
     }
 
     /// An expression that a name stands for.
-    fn inner(&mut self, e: &Expr<Named<'a>>, name: Named<'a>, is_for: For) -> Result<Expr> {
+    fn inner(&mut self, e: &Expr<NameAt<'a>>, name: NameAt<'a>, is_for: For) -> Result<Expr> {
         if self.level == LEVELS {
             let why = format!("{:?} stands for itself, or {LEVELS} names stand for each other", name.name);
             return Err(self.at(name.place, why));
@@ -365,7 +365,7 @@ impl<'a> Scope<'a, '_> {
     }
 
     /// What a name in an expression stands for.
-    fn value(&mut self, name: Named<'a>, by: &str, is_for: For) -> Result<Expr> {
+    fn value(&mut self, name: NameAt<'a>, by: &str, is_for: For) -> Result<Expr> {
         self.look_ups += 1;
         if self.look_ups > LOOK_UPS {
             return Err(self.at(name.place, format!("{:?} stands for too much; write less", name.name)));

@@ -74,5 +74,7 @@ pub fn run(options: &Serve, idl: &Path, parent: u32) -> Result<()> {
     thread.map_err(|e| Error::io("cannot start a thread", e))?;
     host.start(None)?;
     host.incarnation().into_iter().for_each(board::say_ready);
+    let routines = forebay_types::counted(library.routines.len() - options.withdrawn.len(), "routine");
+    eprintln!("forebay: {routines} of {path} offered by {name} (process {})", std::process::id());
     host.serve(None, &Signals::Check(&|| Ok(())))
 }
