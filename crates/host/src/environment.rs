@@ -42,6 +42,10 @@ pub const RANKS: &str = "FOREBAY_RANKS";
 pub const RECORD: &str = "FOREBAY_RECORD";
 /// `off`: stubs of remote routines call the local ones.
 pub const STUBS: &str = "FOREBAY_STUBS";
+/// Operations below which stubs call the local routine.
+pub const STUBS_MIN: &str = "FOREBAY_STUBS_MIN";
+/// File into which stubs write how many calls went out.
+pub const STUBS_REPORT: &str = "FOREBAY_STUBS_REPORT";
 /// The Python that `forebay serve` runs.
 pub const PYTHON: &str = "FOREBAY_PYTHON";
 

@@ -119,7 +119,7 @@ fn function(text: &mut String, r: &Routine) {
             }
         }
         let extents = match &given {
-            Given::Array(a) => format!(", {} by the extents {}", a.dtype, shape(r, a)),
+            Given::Array(_) => format!(", {}", r.kind_of(arg)),
             _ => String::new(),
         };
         let word = match way {

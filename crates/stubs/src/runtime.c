@@ -247,15 +247,19 @@ static fbs_layout fbs_dense(fbs_layout lies, void *at, int64_t size)
     return (fbs_layout){ at, lies.run, lies.count, size, lies.run * size };
 }
 
-/* Whether the memory from the first to the last element of two arrays has bytes in common. */
+/* The bytes from the first element to where the next run would begin: as far as anybody may take an array to reach. */
+static uintptr_t fbs_reach(fbs_layout lies)
+{
+    int64_t run = lies.run * lies.element;
+    return (uintptr_t)((lies.next > run ? lies.next : run) * lies.count);
+}
+
+/* Whether two arrays may have memory in common. */
 static int fbs_meet(const fb_arg *x, const fb_arg *y)
 {
     fbs_layout a = fbs_lies(x), b = fbs_lies(y);
     if (!a.run || !a.count || !b.run || !b.count) return 0;
-    uintptr_t from_a = (uintptr_t)a.at, from_b = (uintptr_t)b.at;
-    uintptr_t to_a = from_a + (uintptr_t)((a.count - 1) * a.next + (a.run - 1) * a.element + fbs_sizes[x->dtype]);
-    uintptr_t to_b = from_b + (uintptr_t)((b.count - 1) * b.next + (b.run - 1) * b.element + fbs_sizes[y->dtype]);
-    return from_a < to_b && from_b < to_a;
+    return (uintptr_t)a.at < (uintptr_t)b.at + fbs_reach(b) && (uintptr_t)b.at < (uintptr_t)a.at + fbs_reach(a);
 }
 
 /* What comes back travels as a copy when only a triangle of it counts, or when it lies among the elements of another

@@ -2,6 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use forebay::{Error, Result};
+use forebay_host::environment;
 use forebay_idl::Library;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,10 +15,7 @@ use super::out::Out;
 /// against them, or runs with them in front (LD_PRELOAD), is not changed at all. Without it they are functions of the
 /// language with types and errors.
 #[derive(Args)]
-#[command(after_help = "Examples:\n  \
-    forebay stubs --native --build libforebay_blas.so blas.fbi\n  \
-    LD_PRELOAD=./libforebay_blas.so ./program\n  \
-    forebay stubs --lang python blas.fbi > blas_remote.py")]
+#[command(after_help = help())]
 pub(super) struct Stubs {
     /// The language of the functions.
     #[arg(long, value_enum, default_value_t = Language::C)]
@@ -34,6 +32,17 @@ pub(super) struct Stubs {
     /// The interface file.
     #[arg(value_name = "FILE.fbi")]
     file: PathBuf,
+}
+
+fn help() -> String {
+    format!(
+        "Examples:\n  forebay stubs --native --build libforebay_blas.so blas.fbi\n  \
+         LD_PRELOAD=./libforebay_blas.so ./program\n  forebay stubs --lang python blas.fbi > blas_remote.py\n\n\
+         Native stubs read {} (auto, off), {} (operations) and {} (a file).",
+        environment::STUBS,
+        environment::STUBS_MIN,
+        environment::STUBS_REPORT
+    )
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

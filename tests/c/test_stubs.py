@@ -1,0 +1,234 @@
+"""Stubs in the place of a library: programs that know nothing of services call remote BLAS and LAPACK.
+
+The reference is Debian's: the test programs of BLAS and LAPACK (libblas-test, liblapack-test) print over the stubs what
+they print on the same library in their own process.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kit import PROGRAMS, ROOT, Home, Kit
+from places import ended, run
+
+EXAMPLE = ROOT / "examples" / "02_blas"
+TESTS = next(Path("/usr/lib").glob("*/blas/xblat1d"), Path("/usr/lib/none/blas/xblat1d")).parent
+LAPACK_TESTS = TESTS.parent / "lapack"
+LIBRARY = TESTS / "libblas.so.3"
+LAPACK_LIBRARY = LAPACK_TESTS / "liblapack.so.3"
+BLAS_PROGRAMS = [f"xblat{level}{p}" for level in "123" for p in "sdcz"]
+BLAS_PROGRAMS += [f"x{p}cblat{level}" for level in "123" for p in "sdcz"]
+# What runs within seconds; the rest with FOREBAY_LAPACK_TESTS=all (make deep).
+LAPACK_RUNS = [("xeigtstd", "nep"), ("xeigtstd", "sep")]
+LAPACK_MORE = [("xlintstd", "dtest"), ("xlintstz", "ztest"), ("xeigtstz", "nep"), ("xeigtstd", "svd")]
+if os.environ.get("FOREBAY_LAPACK_TESTS") == "all":
+    LAPACK_RUNS += LAPACK_MORE
+
+
+class Stubs:
+    """The stubs of one interface file, built once."""
+
+    def __init__(self, kit: Kit, folder: Path, file: str) -> None:
+        self.command = kit.prefix / "bin" / "forebay"
+        self.file = EXAMPLE / file
+        self.library = folder / f"libforebay_{self.file.stem}.so"
+        run(self.command, "stubs", "--native", "--build", self.library, self.file, timeout=300)
+
+    def serve(self, home: Home, library: Path) -> subprocess.Popen[str]:
+        """A server of the library; who calls waits for it by FOREBAY_PATIENCE."""
+        return home.start(self.command, "serve", library, "--idl", self.file)
+
+
+@pytest.fixture(scope="module")
+def blas(kit: Kit, tmp_path_factory: pytest.TempPathFactory) -> Stubs:
+    return Stubs(kit, tmp_path_factory.mktemp("blas"), "blas.fbi")
+
+
+@pytest.fixture(scope="module")
+def lapack(kit: Kit, tmp_path_factory: pytest.TempPathFactory) -> Stubs:
+    return Stubs(kit, tmp_path_factory.mktemp("lapack"), "lapack_all.fbi")
+
+
+@pytest.fixture(scope="module")
+def blas_home(kit: Kit, blas: Stubs) -> Iterator[Home]:
+    home = Home(kit)
+    blas.serve(home, LIBRARY)
+    yield home
+    home.close()
+
+
+@pytest.fixture(scope="module")
+def lapack_home(kit: Kit, lapack: Stubs) -> Iterator[Home]:
+    home = Home(kit)
+    lapack.serve(home, LAPACK_LIBRARY)
+    yield home
+    home.close()
+
+
+def calls(report: Path) -> int:
+    """How many calls went out."""
+    return sum(int(n) for n in re.findall(r"^all of process \d+: (\d+) out", report.read_text(), re.M))
+
+
+def printed(home: Home, program: Path, given: Path | None, folder: Path, **variables: str) -> str:
+    """What a test program prints, and what it writes into the file of its summary."""
+    folder.mkdir()
+    with (given or Path(os.devnull)).open() as standard:
+        process = home.start(program, env={**home.env, **variables}, stdin=standard, cwd=folder)
+        out, _ = ended(process, timeout=900)
+    written = "".join(f.read_text() for f in sorted(folder.glob("*.out")))
+    return re.sub(r"(?m)^ *Total time used.*$", "", out + written)
+
+
+def same(home: Home, stubs: Stubs, program: Path, given: Path | None, tmp_path: Path) -> None:
+    search = f"{LAPACK_TESTS}:{TESTS}"
+    local = printed(home, program, given, tmp_path / "local", LD_LIBRARY_PATH=search)
+    report = tmp_path / "report"
+    remote = printed(
+        home,
+        program,
+        given,
+        tmp_path / "remote",
+        LD_LIBRARY_PATH=search,
+        LD_PRELOAD=str(stubs.library),
+        FOREBAY_STUBS_REPORT=str(report),
+        FOREBAY_PATIENCE="60",
+    )
+    assert remote == local
+    assert re.search("pass", local, re.I)
+    assert calls(report) > 100
+
+
+@pytest.mark.skipif(not LIBRARY.exists(), reason="no reference tests of BLAS; apt-get install libblas-test")
+@pytest.mark.parametrize("program", BLAS_PROGRAMS)
+def test_a_test_program_of_blas_prints_over_stubs_what_it_prints_locally(
+    blas: Stubs, blas_home: Home, program: str, tmp_path: Path
+) -> None:
+    level, letter = re.search(r"\d", program)[0], re.sub(r"^x(c?blat\d)?|cblat\d$", "", program)  # type: ignore[index]
+    data = f"{letter}in{level}" if "cblat" in program else f"{letter}blat{level}.in"
+    given = None if level == "1" else TESTS / data
+    same(blas_home, blas, TESTS / program, given, tmp_path)
+
+
+@pytest.mark.skipif(not LAPACK_LIBRARY.exists(), reason="no tests of LAPACK; apt-get install liblapack-test")
+@pytest.mark.parametrize(("program", "data"), LAPACK_RUNS)
+def test_a_test_program_of_lapack_prints_over_stubs_what_it_prints_locally(
+    lapack: Stubs, lapack_home: Home, program: str, data: str, tmp_path: Path
+) -> None:
+    same(lapack_home, lapack, LAPACK_TESTS / program, LAPACK_TESTS / f"{data}.in", tmp_path)
+
+
+EXPECTED = "55475\n28\n5 27 7 162\nxerbla DSYRK  3\n"
+
+
+@pytest.fixture
+def linked(kit: Kit, blas: Stubs, tmp_path: Path) -> Path:
+    """A program that is linked with the stubs in the place of BLAS."""
+    made = tmp_path / "linked"
+    source, library = PROGRAMS / "stubs.c", blas.library
+    run("cc", "-std=gnu11", "-O1", "-Wall", source, library, f"-Wl,-rpath,{library.parent}", "-o", made)
+    return made
+
+
+def test_a_program_linked_with_stubs_calls_a_server_and_one_with_them_in_front_too(
+    blas_home: Home, blas: Stubs, linked: Path, tmp_path: Path
+) -> None:
+    report = tmp_path / "report"
+    given = {"FOREBAY_STUBS_REPORT": str(report), "FOREBAY_PATIENCE": "60"}
+    out = blas_home.run(linked, **given)
+    assert out == EXPECTED
+    assert calls(report) == 4
+    local = tmp_path / "local"
+    run("cc", "-std=gnu11", PROGRAMS / "stubs.c", LIBRARY, "-rdynamic", f"-Wl,-rpath,{TESTS}", "-o", local)
+    assert blas_home.run(local) == out
+    report.unlink()
+    assert blas_home.run(local, LD_PRELOAD=str(blas.library), **given) == out
+    assert calls(report) == 4
+
+
+def test_a_child_of_fork_calls_by_a_connection_of_its_own(blas_home: Home, linked: Path) -> None:
+    out = blas_home.run(linked, "fork", FOREBAY_PATIENCE="60")
+    assert "child 7" in out.splitlines()
+    assert out.splitlines()[0] == out.splitlines()[-1]
+
+
+def test_without_a_server_a_program_ends_with_a_message_and_no_number(home: Home, linked: Path) -> None:
+    process = home.start(linked)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGABRT
+    assert out == ""
+    assert "forebay stubs: dgemm:" in err
+    assert "forebay serve" in err
+
+
+def test_without_a_server_the_library_behind_the_stubs_is_used_if_that_was_said(
+    home: Home, blas: Stubs, tmp_path: Path
+) -> None:
+    local, report = tmp_path / "local", tmp_path / "report"
+    run("cc", "-std=gnu11", PROGRAMS / "stubs.c", LIBRARY, "-rdynamic", f"-Wl,-rpath,{TESTS}", "-o", local)
+    plain = home.run(local)
+    given = {"LD_PRELOAD": str(blas.library), "FOREBAY_STUBS_REPORT": str(report)}
+    process = home.start(local, env={**home.env, **given, "FOREBAY_STUBS": "auto"})
+    out, err = ended(process)
+    assert out == plain
+    assert err.count("going on with the local library") == 1
+    assert home.run(local, FOREBAY_STUBS="off", **given) == plain
+    assert calls(report) == 0
+    process = home.start(local, env={**home.env, **given, "FOREBAY_STUBS": "sometimes"})
+    _, err = process.communicate(timeout=60)
+    assert 'FOREBAY_STUBS is "sometimes"; set it to remote, auto or off' in err
+
+
+def test_small_calls_stay_local_if_that_was_said(blas_home: Home, blas: Stubs, tmp_path: Path) -> None:
+    local, report = tmp_path / "local", tmp_path / "report"
+    run("cc", "-std=gnu11", PROGRAMS / "stubs.c", LIBRARY, "-rdynamic", f"-Wl,-rpath,{TESTS}", "-o", local)
+    given = {"LD_PRELOAD": str(blas.library), "FOREBAY_STUBS_REPORT": str(report)}
+    blas_home.run(local, FOREBAY_STUBS_MIN="1e6", FOREBAY_PATIENCE="60", **given)
+    assert re.search(r"^dgemm 0 out 1 local$", report.read_text(), re.M)
+
+
+def test_functions_in_c_and_cplusplus_and_fortran_call_the_services(
+    kit: Kit, blas_home: Home, blas: Stubs, tmp_path: Path
+) -> None:
+    for language, name in (("c", "blas.h"), ("c++", "blas.hpp"), ("fortran", "blas_remote.f90")):
+        (tmp_path / name).write_text(run(blas.command, "stubs", "--lang", language, blas.file))
+    flags = ["-I", str(tmp_path), *kit.flags("--cflags", "--libs")]
+    run("cc", "-std=c99", "-Wall", "-Wextra", "-Werror", PROGRAMS / "typed.c", *flags, "-o", tmp_path / "c")
+    run("c++", "-std=c++17", "-Wall", "-Wextra", PROGRAMS / "typed.cpp", *flags, "-o", tmp_path / "cpp")
+    words = blas_home.run(tmp_path / "c", FOREBAY_PATIENCE="60").splitlines()
+    assert words[0] == "10 14 0 14 20 0 14"
+    assert "dgemm" in words[1].lower()
+    assert blas_home.run(tmp_path / "cpp", FOREBAY_PATIENCE="60") == "10 14 14 20 14\n"
+    compiler = shutil.which("gfortran") or "gfortran"
+    library = [blas.library, f"-Wl,-rpath,{blas.library.parent}"]
+    sources = [tmp_path / "blas_remote.f90", PROGRAMS / "typed.f90"]
+    run(compiler, "-J", tmp_path, *sources, *library, "-o", tmp_path / "f")
+    assert blas_home.run(tmp_path / "f", FOREBAY_PATIENCE="60").split() == [
+        "10.0",
+        "14.0",
+        "14.0",
+        "20.0",
+        "14.0",
+    ]
+
+
+def test_a_module_of_python_calls_the_services(blas_home: Home, blas: Stubs, tmp_path: Path) -> None:
+    (tmp_path / "blas_remote.py").write_text(run(blas.command, "stubs", "--lang", "python", blas.file))
+    program = (
+        "import blas_remote as blas, numpy as np\n"
+        "a = np.asfortranarray([[1.0, 3.0], [2.0, 4.0]])\n"
+        "c = np.zeros((2, 2), order='F')\n"
+        "blas.dgemm('N', 'T', 2, 1.0, a, a.copy('F'), 0.0, c)\n"
+        "print(c.T.tolist(), blas.ddot(a[0], a[1]))\n"
+    )
+    env = {**blas_home.env, "PYTHONPATH": str(tmp_path), "FOREBAY_PATIENCE": "60"}
+    out, _ = ended(blas_home.start(sys.executable, "-c", program, env=env))
+    assert out == "[[10.0, 14.0], [14.0, 20.0]] 14.0\n"
