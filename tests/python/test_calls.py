@@ -37,6 +37,11 @@ def transpose(x, y):
 def scalars(n, z, on, t, b):
     return n + 1, z.conjugate() if on else z, t[::-1], b + b"!"
 
+@fb.service("in t:str, in b:bytes, in x:f64[n], inout y:f64[n], out told:str")
+def added(t, b, x, y):
+    y += x
+    return t + b.decode()
+
 @fb.service("")
 def void():
     pass
@@ -194,6 +199,14 @@ def test_arrays_are_filled_in_place(client: fb.Client) -> None:
         x, y = np.arange(float(n)), np.ones(n)
         assert client.call("axpy", 2.0, x, y) is None
         np.testing.assert_array_equal(y, 1 + 2 * np.arange(float(n)))
+
+
+def test_an_array_that_is_read_and_filled_goes_beside_text_and_bytes(client: fb.Client) -> None:
+    y = np.arange(4.0)
+    assert client.call("added", "N", b"T", y, y) == "NT"
+    assert y.tolist() == [0, 2, 4, 6]
+    assert client.call("added", "N", b"T", y[::-1], y) == "NT"
+    assert y.tolist() == [6, 6, 6, 6]
 
 
 def test_arrays_of_any_layout_arrive_and_return(client: fb.Client) -> None:

@@ -40,8 +40,11 @@ impl<'py> Given<'py> {
         Given::copy(value)
     }
 
-    /// A dense copy of an argument.
+    /// A dense copy of an argument; text and bytes, which nobody fills, as they are.
     pub fn copy(value: &Bound<'py, PyAny>) -> PyResult<Given<'py>> {
+        if let Some(given @ (Given::Text(_) | Given::Bytes(_))) = Given::as_it_is(value)? {
+            return Ok(given);
+        }
         let (array, dtype): (Bound<'py, PyAny>, Option<String>) =
             helper(value.py(), "dense")?.call1((value,))?.extract()?;
         let found = Given::as_it_is(&array)?;

@@ -223,7 +223,7 @@ static void references_apart(fb_client *client)
     OK(fb_ref_kill(by_columns));
 }
 
-static void tied(fb_client *client, bool here)
+static void tied(fb_client *client, int here)
 {
     fb_client *one = NULL;
     FAILS(FB_BAD_ARGUMENT, "\"luck\" is no rule of placement", fb_place_by(client, "luck"));
