@@ -15,7 +15,7 @@ use forebay_types::{Code, Error, Given, Param, Result, Signature};
 use super::args::{Arg, Value};
 use super::connection::{Connection, Pending, Returned, Told};
 use super::estimate::bytes_of;
-use super::queue::{self, End, Job, Queued};
+use super::queue::{self, End, Queued, WaitingCall};
 use super::reference::{self, Reference};
 use super::request;
 use super::table::Offer;
@@ -258,7 +258,7 @@ impl<'a> Future<'a> {
         if self.kept.is_empty() {
             self.kept = copies(&self.inner, &self.offer.signature, &self.args)?;
         }
-        let job = Job {
+        let job = WaitingCall {
             id: self.id,
             signature: self.offer.signature.clone(),
             args: self.args.iter().map(Arg::without_bytes).collect(),

@@ -37,7 +37,7 @@ const BYTES: u64 = 256 << 20;
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A call that waits, as it is sent.
-pub(super) struct Job {
+pub(super) struct WaitingCall {
     pub id: u64,
     pub signature: Signature,
     pub args: Vec<Arg<'static>>,
@@ -67,7 +67,7 @@ pub(super) enum End {
 
 /// A call that waits.
 pub(super) struct Queued {
-    job: Mutex<Option<Job>>,
+    job: Mutex<Option<WaitingCall>>,
     end: OnceLock<End>,
     /// Nobody waits for its result; it is to be run.
     is_forsaken: AtomicBool,
@@ -153,7 +153,7 @@ impl Queue {
     }
 
     /// Has a call wait, unless too many do.
-    pub fn add(&self, inner: &Arc<Inner>, job: Job) -> Result<Arc<Queued>, Job> {
+    pub fn add(&self, inner: &Arc<Inner>, job: WaitingCall) -> Result<Arc<Queued>, WaitingCall> {
         let bytes = job.bytes;
         if self.len.load(Ordering::Relaxed) >= CALLS
             || self.bytes.load(Ordering::Relaxed).saturating_add(bytes) > BYTES
@@ -193,7 +193,7 @@ impl Queue {
         job.is_some()
     }
 
-    fn left(&self, job: &Job) {
+    fn left(&self, job: &WaitingCall) {
         self.len.fetch_sub(1, Ordering::SeqCst);
         self.bytes.fetch_sub(job.bytes, Ordering::Relaxed);
     }
@@ -258,7 +258,7 @@ impl Line {
         &mut self,
         inner: &Arc<Inner>,
         offer: &Arc<Offer>,
-        job: &Job,
+        job: &WaitingCall,
         shunned: &mut Vec<Incarnation>,
     ) -> Option<End> {
         loop {
@@ -307,7 +307,7 @@ impl Line {
     }
 }
 
-impl Job {
+impl WaitingCall {
     fn request<'r>(&'r self, inner: &'r Inner, offer: &'r Offer) -> Request<'r, 'static> {
         let waited = self.begun.map_or(Duration::ZERO, |begun| begun.elapsed());
         Request {
