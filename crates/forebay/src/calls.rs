@@ -11,8 +11,8 @@ use forebay_types::{Error, Result};
 pub mod call {
     pub use forebay_client::call::{
         Arg, Bag, BagOptions, BagView, Canceller, Client, Counts, FailedCall, Future, Group, Joined, Joint,
-        Next, On, Reference, Service, Space, Task, TaskFate, TaskState, TaskValue, Ticket, Timing, Transfer,
-        Value, Watched, cancel_all, probe_any, wait_all, wait_any,
+        Next, On, Printed, Reference, Service, Space, Task, TaskFate, TaskState, TaskValue, Ticket, Timing,
+        Transfer, Value, Watched, cancel_all, probe_any, wait_all, wait_any,
     };
     pub use forebay_link::standing;
 }
