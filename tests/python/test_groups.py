@@ -1,4 +1,4 @@
-"""Groups of calls, the calls that have failed, and what services have done."""
+"""Groups of calls, the calls that have failed and what they printed, and what services have done."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 from conftest import Place, until
 
 SERVICES = """
-import time
+import sys, time
 import forebay as fb
 
 @fb.service("in a:f64, in x:f64[n], inout y:f64[n], out total:f64")
@@ -26,6 +26,14 @@ def axpy(a, x, y):
         raise ValueError(f"{a} is below zero")
     y += a * x
     return y.sum()
+
+@fb.service("in lines:i64, in fails:bool")
+def talk(lines, fails):
+    for n in range(lines):
+        print("line", n)
+        print("error", n, file=sys.stderr, flush=True)
+    if fails:
+        raise ValueError("after all")
 
 @fb.service("in seconds:f64")
 def nap(seconds):
@@ -178,3 +186,23 @@ def test_the_command_tells_what_services_have_done(client: fb.Client, place: Pla
     shown = place.command("status", "--services").splitlines()
     assert shown[0].split() == ["service", "calls", "failed", "mean", "p50", "p99", "waiting"]
     assert [line.split()[0] for line in shown[1:3]] == ["axpy", "nap"]
+
+
+def test_a_failed_call_brings_the_last_lines_that_its_service_has_printed(client: fb.Client) -> None:
+    client.call("talk", 5, False)
+    with pytest.raises(fb.RemoteError) as raised:
+        client.call("talk", 2, True)
+    assert (raised.value.stdout, raised.value.stderr) == ("line 0\nline 1\n", "error 0\nerror 1\n")
+    h = client.call_async("talk", 100, True)
+    with pytest.raises(fb.RemoteError) as raised:
+        h.wait()
+    assert h.stdout.splitlines() == [f"line {n}" for n in range(80, 100)]
+    assert raised.value.stderr == h.stderr
+    with pytest.raises(fb.RemoteError) as raised:
+        client.call("axpy", -1.0, np.ones(3), np.zeros(3))
+    assert (raised.value.stdout, raised.value.stderr) == ("", ""), (
+        "what other calls have printed is not its own"
+    )
+    well = client.call_async("talk", 3, False)
+    well.wait()
+    assert (well.stdout, well.stderr) == ("", "")

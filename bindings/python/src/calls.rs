@@ -294,15 +294,17 @@ impl Client {
         let timeout = duration(py, timeout)?;
         let Arguments { held, back } = self.arguments(name, args)?;
         // Outlives the wait: references to the arrays are given back with the interpreter's lock held.
-        let mut future = None;
-        let values = released(py, || {
+        let mut future: Option<HeldFuture> = None;
+        let waited = released(py, || {
             let sent = match timeout {
                 None => held.send_untimed(&self.inner, name),
                 limit => held.send(&self.inner, name, limit),
             };
             let future = future.insert(sent?);
-            wait_in_slices(future, timeout)
+            Ok(wait_in_slices(future, timeout))
         })?;
+        let printed = || future.as_ref().and_then(HeldFuture::printed).cloned().unwrap_or_default();
+        let values = waited.map_err(|e| errors::raise_printed(py, &e, &printed()))?;
         copy_back(py, &back)?;
         returned(py, values)
     }

@@ -6,6 +6,7 @@
 //! Where Python has a class of the same meaning, ours is one of these too: `except TimeoutError`
 //! and `except ValueError` do what people expect.
 
+use forebay::call::Printed;
 use forebay::{CODES, Code};
 use pyo3::exceptions::{PyException, PyLookupError, PyRuntimeWarning, PyTimeoutError, PyValueError};
 use pyo3::prelude::*;
@@ -40,6 +41,10 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
         made.setattr("code", info.name)?;
         made.setattr("number", info.code as u32)?;
         made.setattr("remedy", info.remedy)?;
+        if info.code == Code::RemoteError {
+            made.setattr("stdout", "")?;
+            made.setattr("stderr", "")?;
+        }
         module.add(info.name, &made)?;
         classes.push((info.code, made.unbind()));
     }
@@ -68,6 +73,20 @@ pub fn raise(py: Python<'_>, error: &forebay::Error) -> PyErr {
         Some((_, class)) => PyErr::from_type(class.bind(py).clone(), error.text().to_owned()),
         None => PyException::new_err(error.text().to_owned()),
     }
+}
+
+/// The exception of a call's error, with what the service has printed.
+pub fn raise_printed(py: Python<'_>, error: &forebay::Error, printed: &Printed) -> PyErr {
+    let raised = raise(py, error);
+    if *printed != Printed::default() {
+        let value = raised.value(py);
+        let told =
+            value.setattr("stdout", &printed.stdout).and_then(|()| value.setattr("stderr", &printed.stderr));
+        if let Err(e) = told {
+            return e;
+        }
+    }
+    raised
 }
 
 /// `BadArgument` with its text, as an exception.

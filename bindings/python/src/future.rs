@@ -15,7 +15,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
-use forebay::call::{Canceller, Timing, Value, standing};
+use forebay::call::{Canceller, Printed, Timing, Value, standing};
 use forebay::{Code, Error, Result};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -47,6 +47,7 @@ struct FutureState {
     /// As it lay here last.
     complete: bool,
     timing: Timing,
+    printed: Option<Printed>,
 }
 
 /// A call that one thread has for itself.
@@ -67,6 +68,7 @@ impl Future {
             returned: None,
             complete: false,
             timing,
+            printed: None,
         };
         Future { slot: Mutex::new(slot), freed: Condvar::new(), canceller, back, name: name.to_owned() }
     }
@@ -159,10 +161,12 @@ impl Drop for Taken<'_> {
         let Some(mut call) = self.call.take() else { return };
         loop {
             let (complete, timing) = (!call.is_under_way(), call.timing().clone());
+            let printed = call.printed().cloned();
             let mut slot = self.future.slot();
             // Whoever gives it up asks first and then looks into the slot.
             if complete || !self.future.canceller.is_asked() {
                 (slot.call, slot.taken_by, slot.complete, slot.timing) = (Some(call), None, complete, timing);
+                slot.printed = printed;
                 break;
             }
             drop(slot);
@@ -229,6 +233,19 @@ impl Future {
         Ok(out)
     }
 
+    /// The last lines that the service printed to standard output, if it has failed: 20, or 4,096 bytes. Of a server in
+    /// Python; empty of others.
+    #[getter]
+    fn stdout(&self) -> String {
+        self.printed().stdout
+    }
+
+    /// The same of standard error.
+    #[getter]
+    fn stderr(&self) -> String {
+        self.printed().stderr
+    }
+
     /// The service that was called.
     #[getter]
     fn name(&self) -> &str {
@@ -261,6 +278,11 @@ impl Future {
         filled.map(Some).ok_or_else(|| Error::new(Code::Closed, "the interpreter has ended"))
     }
 
+    fn printed(&self) -> Printed {
+        let slot = self.slot();
+        slot.call.as_ref().map_or(slot.printed.as_ref(), HeldFuture::printed).cloned().unwrap_or_default()
+    }
+
     /// Gives it up, whoever waits for it.
     pub fn give_up(&self) {
         self.canceller.cancel();
@@ -286,7 +308,9 @@ impl Future {
     }
 
     fn give<'py>(&self, py: Python<'py>, outcome: Result<Py<PyAny>>) -> PyResult<Bound<'py, PyAny>> {
-        outcome.map(|returned| returned.into_bound(py)).map_err(|e| errors::raise(py, &e))
+        outcome
+            .map(|returned| returned.into_bound(py))
+            .map_err(|e| errors::raise_printed(py, &e, &self.printed()))
     }
 
     /// Waits until it has ended, and has it then.
@@ -304,7 +328,8 @@ impl Future {
                 // It was not the call that ended, but this wait.
                 return outcome.and(Err(Error::internal("a call under way has a result")));
             }
-            self.slot().ended = Some(outcome);
+            let mut slot = self.slot();
+            (slot.ended, slot.printed) = (Some(outcome), taken.printed().cloned());
         }
         Ok(taken)
     }

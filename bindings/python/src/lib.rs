@@ -49,6 +49,7 @@ fn _forebay(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(server::broker_at, module)?)?;
     module.add_function(wrap_pyfunction!(server::look_for_command_in, module)?)?;
     module.add_function(wrap_pyfunction!(server::passed, module)?)?;
+    module.add_function(wrap_pyfunction!(server::serving, module)?)?;
     module.add_function(wrap_pyfunction!(future::wait_all, module)?)?;
     module.add_function(wrap_pyfunction!(future::wait_any, module)?)?;
     module.add_function(wrap_pyfunction!(future::probe_any, module)?)?;

@@ -10,8 +10,10 @@
 //! filling it, has it copied there; what is returned and has no place is an error.
 
 use std::any::Any;
+use std::cell::Cell;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use forebay::serve::{Arg, Call, Host, Signals};
 use forebay::{Array, Code, Error, Param, Scalar, Signature, Way};
@@ -135,14 +137,39 @@ impl Drop for Server {
     }
 }
 
+thread_local! {
+    /// The number of the call that this thread serves, or 0.
+    static SERVING: Cell<u64> = const { Cell::new(0) };
+}
+
+/// The number of the call that this thread serves; 0: none.
+#[pyfunction]
+pub fn serving() -> u64 {
+    SERVING.get()
+}
+
 /// One call, on a thread of the server.
 fn serve(function: &Py<PyAny>, call: &mut Call) -> forebay::Result<()> {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let outcome = Python::try_attach(|py| {
         ffi::thread::keep_known(py);
-        answer(py, function, call)
-            .map_err(|raised| Error::new(Code::RemoteError, errors::told_with_traceback(py, &raised)))
+        let before = SERVING.replace(number);
+        let answered = answer(py, function, call);
+        SERVING.set(before);
+        answered.map_err(|raised| {
+            let (stdout, stderr) = printed(py, number);
+            call.printed(stdout, stderr);
+            Error::new(Code::RemoteError, errors::told_with_traceback(py, &raised))
+        })
     });
     outcome.unwrap_or_else(|| Err(Error::new(Code::ServerLost, "the server's interpreter is ending")))
+}
+
+/// What the function has printed, the last lines; nothing, if that cannot be had.
+fn printed(py: Python<'_>, number: u64) -> (String, String) {
+    let last = py.import("forebay._printed").and_then(|module| module.call_method1("last", (number,)));
+    last.and_then(|texts| texts.extract()).unwrap_or_default()
 }
 
 fn answer(py: Python<'_>, function: &Py<PyAny>, call: &mut Call) -> PyResult<()> {

@@ -133,12 +133,26 @@ pub struct Call {
     pub(crate) signature: Arc<Signature>,
     pub(crate) slots: Vec<ParamValue>,
     pub(crate) caller: Option<Caller>,
+    /// What it printed to standard output and to standard error.
+    pub(crate) printed: Option<Box<[String; 2]>>,
 }
 
 /// One parameter of a call, borrowed for as long as the service works on it.
 pub struct Arg<'a> {
     param: &'a Param,
     slot: &'a mut ParamValue,
+}
+
+/// Bytes that the caller gets at most of what a service printed, of each stream.
+const PRINTED: usize = 4096;
+
+/// The end of a text that is not longer.
+fn last(text: &str) -> &str {
+    let mut begin = text.len().saturating_sub(PRINTED);
+    while !text.is_char_boundary(begin) {
+        begin += 1;
+    }
+    &text[begin..]
 }
 
 impl Call {
@@ -155,6 +169,12 @@ impl Call {
     /// Whether there are no parameters.
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty()
+    }
+
+    /// The last lines that the service printed to standard output and to standard error; the caller gets them if it fails.
+    pub fn printed(&mut self, stdout: String, stderr: String) {
+        let texts = [stdout, stderr].map(|text| last(&text).to_owned());
+        self.printed = texts.iter().any(|text| !text.is_empty()).then(|| Box::new(texts));
     }
 
     /// What a parameter is.
@@ -352,6 +372,7 @@ mod tests {
                 ParamValue::Text(Vec::new()),
             ],
             caller: None,
+            printed: None,
         }
     }
 

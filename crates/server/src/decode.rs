@@ -76,7 +76,7 @@ pub(crate) fn call(
         };
         slots.push(slot);
     }
-    Ok(Call { signature: service.signature.clone(), slots, caller: Some(caller) })
+    Ok(Call { signature: service.signature.clone(), slots, caller: Some(caller), printed: None })
 }
 
 fn check(service: &Service, items: &[Item]) -> Result<()> {
@@ -251,6 +251,28 @@ fn item(param: &Param, slot: &ParamValue, at: &mut usize, leases: &mut u32) -> I
             Item::Array(*meta, place)
         }
     }
+}
+
+/// The reply to a call that has failed; what it printed, if anything, stands in it as two texts.
+pub(crate) fn failure(outcome: &Outcome, printed: Option<&[String; 2]>, out: Vec<u8>) -> Vec<u8> {
+    let mut w = Writer::over(out);
+    let texts = printed.map_or(&[][..], |texts| texts);
+    call::put_outcome(&mut w, outcome, texts.len());
+    let mut at = 0;
+    for text in texts {
+        let place = Location::Inline { at, bytes: text.len() as u32 };
+        call::put_item(&mut w, &Item::Text(DType::Str, place));
+        at += text.len().next_multiple_of(call::ALIGN) as u32;
+    }
+    let mut bytes = w.finish();
+    for text in texts {
+        align(&mut bytes);
+        bytes.extend_from_slice(text.as_bytes());
+    }
+    if at > 0 {
+        align(&mut bytes);
+    }
+    bytes
 }
 
 fn align(bytes: &mut Vec<u8>) {

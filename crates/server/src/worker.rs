@@ -18,7 +18,6 @@ use forebay_link::pool::Lease;
 use forebay_link::standing::{self, Post};
 use forebay_link::stream::LargePart;
 use forebay_types::call::{self, Item, Outcome, RequestId};
-use forebay_types::codec::Writer;
 use forebay_types::{Code, Error, Result, beginning};
 
 use crate::call::{Call, Caller};
@@ -258,6 +257,7 @@ impl Worker<'_> {
         let mut parts = Vec::new();
         let reply = result
             .and_then(|()| decode::reply(&mut call, &outcome, std::mem::take(&mut self.reply), &mut parts));
+        let printed = call.printed.take();
         // Before the client knows: its next call finds the arrays free.
         drop(call);
         match reply {
@@ -269,18 +269,28 @@ impl Worker<'_> {
                 if e.code() != Code::Cancelled {
                     service.failed();
                 }
-                self.fail(peer, id.id, &e, waited, ran);
+                self.tell(peer, id.id, &e, (waited, ran), printed.as_deref());
             }
         }
     }
 
     fn fail(&mut self, peer: &Peer, id: u64, e: &Error, waited_ns: u64, ran_ns: u64) {
+        self.tell(peer, id, e, (waited_ns, ran_ns), None);
+    }
+
+    /// Tells that a call has failed, and what it printed.
+    fn tell(
+        &mut self,
+        peer: &Peer,
+        id: u64,
+        e: &Error,
+        (waited_ns, ran_ns): (u64, u64),
+        printed: Option<&[String; 2]>,
+    ) {
         let (running, queued) = (self.shared.crew.running(), self.shared.queued.load(Ordering::Relaxed));
         let text = beginning(e.text(), TEXT_BYTES);
         let outcome = Outcome { code: e.code() as u32, running, queued, waited_ns, ran_ns, text };
-        let mut w = Writer::over(std::mem::take(&mut self.reply));
-        call::put_outcome(&mut w, &outcome, 0);
-        let bytes = w.finish();
+        let bytes = decode::failure(&outcome, printed, std::mem::take(&mut self.reply));
         self.send(peer, id, &bytes, Vec::new());
         self.reply = bytes;
     }

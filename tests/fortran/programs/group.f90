@@ -272,7 +272,7 @@ contains
     one%client = client
     one%y => y
     call fb_call_async(client, 'square', [fb_in(5d0), fb_out(y)], future)
-    call fb_notify(future, note, one)
+    call fb_notify(future, note, user=one)
     call until(one, 1)
     call expect(one%outcome == FB_OK .and. abs(one%seen - 25) <= 0, 'told with its result')
     call fb_notify(future, note, one)
@@ -323,7 +323,7 @@ contains
     call fb_call(other, 'nobody', stat=stat)
     call fb_failed(other, 1, failure, service=service)
     call expect(failure%code == FB_NO_SERVER .and. service == 'nobody' .and. failure%server_pid == 0, 'the newest')
-    call fb_failed(other, 2_int64, failure, service, words, server)
+    call fb_failed(other, 2_int64, failure, service, words=words, server=server)
     call expect(failure%code == FB_REMOTE_ERROR .and. service == 'square', 'the one before')
     call expect(index(words, 'no square of what is below zero') > 0, 'its text')
     call expect(failure%server_pid > 0 .and. len(server) > 0 .and. failure%when > 1d9, 'its server and its time')

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from types import FrameType, ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from . import _forebay
+from . import _forebay, _printed
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -126,6 +126,7 @@ class Server:
     def start(self, broker: str | os.PathLike[str] | None = None) -> Self:
         """Listens, works and is announced to the broker: clients find it when this returns."""
         _started.add(self)
+        _printed.listen()
         self._native.start(None if broker is None else os.fspath(broker))
         self.broker = _forebay.broker_at(None if broker is None else os.fspath(broker))
         return self

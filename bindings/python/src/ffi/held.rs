@@ -7,7 +7,9 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use forebay::call::{Arg, Bag, Canceller, Client, Future, Timing, Value, probe_any, wait_all, wait_any};
+use forebay::call::{
+    Arg, Bag, Canceller, Client, Future, Printed, Timing, Value, probe_any, wait_all, wait_any,
+};
 use forebay::{ArrayMeta, DType, Result, Scalar, Shape, Strided};
 use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
@@ -178,6 +180,11 @@ impl HeldFuture {
     /// Gives it up.
     pub fn cancel(&mut self) {
         self.future.cancel();
+    }
+
+    /// What the service printed, if it has failed.
+    pub fn printed(&self) -> Option<&Printed> {
+        self.future.printed()
     }
 
     /// Where its time went.

@@ -17,6 +17,7 @@ use super::connection::{Connection, Pending, Returned, Told};
 use super::estimate::bytes_of;
 use super::queue::{self, End, Queued, WaitingCall};
 use super::reference::{self, Reference};
+use super::reply::Printed;
 use super::request;
 use super::table::Offer;
 use super::tied::Tied;
@@ -95,6 +96,8 @@ pub struct Future<'a> {
     tied: Option<Arc<Tied>>,
     /// Set by another thread that gives it up.
     given_up: Option<Arc<AtomicBool>>,
+    /// What the service printed, if it has failed.
+    printed: Option<Printed>,
 }
 
 /// Gives a call up from any thread, also while another one waits for it.
@@ -230,6 +233,7 @@ impl<'a> Future<'a> {
             bound,
             tied,
             given_up: None,
+            printed: None,
         };
         future.issue_somewhere(None)?;
         if transfer != Transfer::Nowait {
@@ -576,6 +580,9 @@ impl<'a> Future<'a> {
 
     /// Reads the reply and copies results into the caller's arrays.
     fn finish(&mut self, connection: &Connection, returned: Returned) -> Result<Vec<Value>> {
+        if reply::has_failed(&returned.reply) {
+            self.printed = reply::printed(&returned.reply);
+        }
         let Future { offer, args, timing, begun, .. } = self;
         let note = |outcome: &Outcome| {
             let Some(begun) = begun else { return };
@@ -702,6 +709,11 @@ impl<'a> Future<'a> {
             State::Sent { connection, pending } => connection.abandon(self.id, pending),
             State::Done(_) | State::Taken => {}
         }
+    }
+
+    /// What the service printed, if it has failed and its server tells.
+    pub fn printed(&self) -> Option<&Printed> {
+        self.printed.as_ref()
     }
 
     /// Where the time went; whole when the call is complete.

@@ -56,6 +56,7 @@ pub use future::{Canceller, Future, Timing, cancel_all, probe_any, wait_all, wai
 pub use group::{Group, Joined, Joint, Ticket};
 pub use placement::{Choice, Named, Placement, ServerView, TaskView};
 pub use reference::{On, Reference};
+pub use reply::Printed;
 pub use tied::Only;
 pub use transfer::Transfer;
 pub use watcher::Watched;

@@ -22,6 +22,11 @@ pub(super) fn is_not_offered(reply: &[u8]) -> bool {
     reply.get(..4) == Some(&(Code::NoServer as u32).to_le_bytes()[..])
 }
 
+/// Whether the call has failed: the code is the first word of a reply.
+pub(super) fn has_failed(reply: &[u8]) -> bool {
+    reply.get(..4).is_some_and(|code| code != [0; 4])
+}
+
 /// The words before the results, without the text.
 pub(super) struct Head {
     pub code: u32,
@@ -36,6 +41,34 @@ pub(super) fn head(reply: &[u8]) -> Option<Head> {
     let (outcome, _) = get_outcome(reply, 0, &mut Vec::new()).ok()?;
     let there = outcome.running.saturating_add(outcome.queued);
     Some(Head { code: outcome.code, there, waited_ns: outcome.waited_ns, ran_ns: outcome.ran_ns })
+}
+
+/// What a service printed in a call that has failed: the last lines, of each stream 4,096 bytes at most.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Printed {
+    /// To standard output.
+    pub stdout: String,
+    /// To standard error.
+    pub stderr: String,
+}
+
+/// Reads that; none when the call has not failed, or its server does not tell.
+pub(super) fn printed(reply: &[u8]) -> Option<Printed> {
+    let mut items = Vec::new();
+    let (outcome, data) = get_outcome(reply, 0, &mut items).ok()?;
+    let data = reply.get(data..)?;
+    let [
+        Item::Text(_, Location::Inline { at: out, bytes: o }),
+        Item::Text(_, Location::Inline { at: err, bytes: e }),
+    ] = *items.as_slice()
+    else {
+        return None;
+    };
+    let text = |at: u32, bytes: u32| {
+        let bytes = data.get(at as usize..at as usize + bytes as usize)?;
+        Some(String::from_utf8_lossy(bytes).into_owned())
+    };
+    (outcome.code != 0).then_some(Printed { stdout: text(out, o)?, stderr: text(err, e)? })
 }
 
 /// What the server said of a call that has failed.
