@@ -273,8 +273,8 @@ impl<'a> Future<'a> {
             begun: self.begun,
         };
         let queued = self.inner.queue.add(&self.inner, job);
-        let waits = queued.is_ok();
-        if let Ok(queued) = queued {
+        let waits = queued.is_some();
+        if let Some(queued) = queued {
             self.state = State::Queued(queued);
         }
         Ok(waits)

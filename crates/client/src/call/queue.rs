@@ -153,12 +153,12 @@ impl Queue {
     }
 
     /// Has a call wait, unless too many do.
-    pub fn add(&self, inner: &Arc<Inner>, job: WaitingCall) -> Result<Arc<Queued>, WaitingCall> {
+    pub fn add(&self, inner: &Arc<Inner>, job: WaitingCall) -> Option<Arc<Queued>> {
         let bytes = job.bytes;
         if self.len.load(Ordering::Relaxed) >= CALLS
             || self.bytes.load(Ordering::Relaxed).saturating_add(bytes) > BYTES
         {
-            return Err(job);
+            return None;
         }
         let name = job.signature.name().as_str().to_owned();
         let queued = Arc::new(Queued {
@@ -170,7 +170,7 @@ impl Queue {
         if !lines.is_attended {
             let client = Client::of(inner.clone());
             if client.watch(Box::new(Attendant(inner.clone()))).is_err() {
-                return Err(lock(&queued.job).take().expect("it was put there just now"));
+                return None;
             }
             lines.is_attended = true;
         }
@@ -181,7 +181,7 @@ impl Queue {
         // Room that was made meanwhile was told to nobody.
         self.stir();
         self.drive(inner);
-        Ok(queued)
+        Some(queued)
     }
 
     /// It is not wanted any more; false when it does not wait.

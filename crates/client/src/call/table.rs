@@ -55,6 +55,9 @@ pub(crate) struct Offer {
     next: AtomicUsize,
 }
 
+/// A server with the calls that it has.
+type Loaded = (Arc<ServerInfo>, u32);
+
 /// A server of an offer.
 #[derive(Default)]
 struct Seat {
@@ -72,14 +75,9 @@ impl Offer {
     }
 
     /// Servers with their loads; what an older offer knows of them is known of this one.
-    fn new(
-        signature: Signature,
-        servers: Vec<(Arc<ServerInfo>, u32)>,
-        next: usize,
-        older: Option<&Offer>,
-    ) -> Offer {
+    fn new(signature: Signature, servers: Vec<Loaded>, next: usize, older: Option<&Offer>) -> Offer {
         let older = older.filter(|older| older.signature == signature);
-        let seat = |(server, load): &(Arc<ServerInfo>, u32)| {
+        let seat = |(server, load): &Loaded| {
             let place =
                 older.and_then(|o| o.servers.iter().position(|s| s.incarnation == server.incarnation));
             let known = place.zip(older).and_then(|(place, older)| older.seats[place].connection.get());
@@ -100,7 +98,7 @@ impl Offer {
     }
 
     /// Those of its servers, with their loads.
-    fn only(&self, is_wanted: impl Fn(&ServerInfo) -> bool) -> Vec<(Arc<ServerInfo>, u32)> {
+    fn only(&self, is_wanted: impl Fn(&ServerInfo) -> bool) -> Vec<Loaded> {
         let all = self.servers.iter().zip(&self.seats);
         all.filter(|(s, _)| is_wanted(s)).map(|(s, seat)| (s.clone(), seat.load)).collect()
     }
@@ -493,7 +491,7 @@ impl Table {
 }
 
 fn offers(directory: Directory, before: &QuickMap<String, Arc<Offer>>) -> QuickMap<String, Arc<Offer>> {
-    let mut offers: QuickMap<String, (Signature, Vec<(Arc<ServerInfo>, u32)>)> = QuickMap::default();
+    let mut offers: QuickMap<String, (Signature, Vec<Loaded>)> = QuickMap::default();
     for ServerEntry { info, load } in directory.servers {
         let (info, load) = (Arc::new(info), load.running.saturating_add(load.queued));
         for text in &info.services {
