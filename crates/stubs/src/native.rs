@@ -47,7 +47,7 @@ fn stub(c: &mut String, r: &Routine) {
     let result = r.returned.as_ref().filter(|r| !r.is_by_pointer());
     let of = result.map_or("void".into(), returned_type);
     let (taken, mut passed): (Vec<String>, Vec<String>) =
-        r.args.iter().enumerate().map(|(i, a)| (format!("{} a{i}", type_of(a)), format!("a{i}"))).unzip();
+        r.args.iter().enumerate().map(|(i, a)| (declared(&type_of(a), i), format!("a{i}"))).unzip();
     let mut taken = taken;
     let mut types: Vec<String> = r.args.iter().map(type_of).collect();
     if r.returned.as_ref().is_some_and(Returned::is_by_pointer) {
@@ -103,6 +103,14 @@ fn hidden(r: &Routine, types: &mut Vec<String>, passed: &mut Vec<String>) {
                 passed.insert(before + at + 1, "1".into());
             }
         }
+    }
+}
+
+/// An argument as C declares it.
+fn declared(kind: &str, number: usize) -> String {
+    match kind.ends_with('*') {
+        true => format!("{kind}a{number}"),
+        false => format!("{kind} a{number}"),
     }
 }
 

@@ -16,7 +16,7 @@ const EMBEDDED: &str = "embedded in a program";
 
 /// Show what runs on this node: agent, runs with their ranks and buffers, servers.
 #[derive(clap::Args)]
-#[command(after_help = "Examples:\n  forebay status --json\n  forebay status --services")]
+#[command(after_help = "Example:\n  forebay status --json\n  forebay status --services")]
 pub struct Status {
     /// Show what each service has done: calls, failures, mean, median and 99th percentile of their time, and which share
     /// of it they waited. Services of servers that left in the last ten minutes count.

@@ -36,7 +36,7 @@ pub(super) struct Stubs {
 
 fn help() -> String {
     format!(
-        "Examples:\n  forebay stubs --native --build libforebay_blas.so blas.fbi\n  \
+        "Example:\n  forebay stubs --native --build libforebay_blas.so blas.fbi\n  \
          LD_PRELOAD=./libforebay_blas.so ./program\n  forebay stubs --lang python blas.fbi > blas_remote.py\n\n\
          Native stubs read {} (auto, off), {} (operations) and {} (a file).",
         environment::STUBS,

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 /// Offer services, until Ctrl-C: those of a Python file, or the routines of a compiled library.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  forebay serve poisson1d.py --workers 2\n  forebay serve libopenblas.so.0 --idl blas.fbi\n  forebay serve --check blas.fbi"
+    after_help = "Example:\n  forebay serve poisson1d.py --workers 2\n  forebay serve libopenblas.so.0 --idl blas.fbi\n  forebay serve --check blas.fbi"
 )]
 pub struct Serve {
     /// The Python file with functions marked @fb.service; with --idl the library, unless the interface file names it.
