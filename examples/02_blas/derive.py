@@ -316,7 +316,9 @@ def extents(routine: Routine, argument: Argument) -> str:
         )
         if len(pairs) != 2 or pairs[0][1] != pairs[1][1] or key.replace(" ", "").count("(") > 4:
             raise Unclear(f"{argument.name} {key[:90]!r} is not in the table")
-        both = [re.fullmatch(r"\[(.*)\]( .*)?", shape(p[0], routine)) for p in pairs]
+        both = [m for p in pairs if (m := re.fullmatch(r"\[(.*)\]( .*)?", shape(p[0], routine)))]
+        if len(both) != 2:
+            raise Unclear(f"{argument.name} {key[:90]!r} is not in the table")
         if (both[0][2] or "") != (both[1][2] or ""):
             raise Unclear(f"{argument.name} {key[:90]!r} is not in the table")
         last = [commas(b[1]) for b in both]
@@ -397,9 +399,10 @@ def line(routine: Routine) -> str:
         elif name == "info" and a.way == "out":
             parts.append("out info:i32 status")
         else:
-            way = {"in": "", "out": "out ", "in,out": "inout ", "inout": "inout "}.get(a.way)
-            if way is None:
+            ways = {"in": "", "out": "out ", "in,out": "inout ", "inout": "inout "}
+            if a.way not in ways:
                 raise Unclear(f"{a.name} goes {a.way!r}")
+            way = ways[a.way]
             if a.type != "char":
                 parts.append(f"{way}{name}:{a.type}")
             elif way:  # a character that comes back is an array of one byte

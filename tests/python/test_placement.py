@@ -52,7 +52,9 @@ def test_a_client_is_tied_to_a_server_by_name_or_pid(servers: list[int]) -> None
             held = tied.put(np.zeros(3))
             assert c.call("add", held) == pid
             assert tied.call("add", held) == pid and held.get().tolist() == [2.0] * 3
-    with pytest.raises(fb.NoServer, match=r'no server "three" offers who; it is offered by "(one|two)" \(pid'):
+    with pytest.raises(
+        fb.NoServer, match=r'no server "three" offers who; it is offered by "(one|two)" \(pid'
+    ):
         c.on("three").call("who", 0)
     for wrong in (1.5, True, None, -1):
         with pytest.raises((fb.BadArgument, TypeError, OverflowError)):

@@ -20,8 +20,9 @@ struct failed_call {
     std::string text;
     // Seconds since 1970.
     double when;
-    // The server, its name and pid; empty and 0 where the call has reached none.
+    // The server's name; empty where the call has reached none.
     std::string server;
+    // Its pid, or 0.
     std::uint32_t server_pid;
 };
 

@@ -24,6 +24,7 @@ public:
     {
         check(fb_group_begin(client, around, &handle_));
     }
+    // It is where it was begun, and is not copied.
     group(const group &) = delete;
     group &operator=(const group &) = delete;
     ~group() noexcept(false)

@@ -275,6 +275,7 @@ impl<'a> Future<'a> {
         let queued = self.inner.queue.add(&self.inner, job);
         let waits = queued.is_some();
         if let Some(queued) = queued {
+            self.timing.sending = self.begun.map_or(Duration::ZERO, |begun| begun.elapsed());
             self.state = State::Queued(queued);
         }
         Ok(waits)

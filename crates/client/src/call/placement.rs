@@ -124,7 +124,7 @@ fn least(task: &TaskView, servers: &[ServerView]) -> Choice {
 
 /// How many calls a server may have that is expected to run them so long.
 pub(super) fn window(workers: u32, pace: &Pace, speed: &Speed) -> u32 {
-    let Some(runs) = pace.expected(speed) else { return workers + 1 };
+    let Some(runs) = pace.expected(speed) else { return workers };
     let idle = (pace.beside(speed) + WAKING) / runs;
     let more = if idle > IDLE { (f64::from(workers) * idle).ceil() as u32 } else { 0 };
     (workers + more.max(speed.is_shared().into())).min(MOST)

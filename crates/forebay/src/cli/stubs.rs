@@ -36,9 +36,9 @@ pub(super) struct Stubs {
 
 fn help() -> String {
     format!(
-        "Example:\n  forebay stubs --native --build libforebay_blas.so blas.fbi\n  \
-         LD_PRELOAD=./libforebay_blas.so ./program\n  forebay stubs --lang python blas.fbi > blas_remote.py\n\n\
-         Native stubs read {} (auto, off), {} (operations) and {} (a file).",
+        "Native stubs read {} (auto, off), {} (operations) and {} (a file).\n\n\
+         Example:\n  forebay stubs --native --build libforebay_blas.so blas.fbi\n  \
+         LD_PRELOAD=./libforebay_blas.so ./program\n  forebay stubs --lang python blas.fbi > blas_remote.py",
         environment::STUBS,
         environment::STUBS_MIN,
         environment::STUBS_REPORT
