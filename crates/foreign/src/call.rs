@@ -7,7 +7,7 @@ use forebay_types::{ArrayMeta, Code, DType, Error, Order, Result, Scalar, Shape,
 use crate::board::Runs;
 use crate::ffi::{self, Frame, Note, Room};
 use crate::layout::{self, LaidOut};
-use crate::prepared::{Form, Prepared, passed_dtype, scalar_type};
+use crate::prepared::{Form, Prepared, passed_dtype};
 
 /// Most arguments of a routine.
 pub(crate) const MOST: usize = limits::PARAMETERS;
@@ -62,7 +62,7 @@ impl<const N: usize> Scalars<N> {
 
     /// An integer that the server gives; fails when the argument cannot hold it.
     pub fn put(&mut self, routine: &Routine, at: usize, value: i64) -> Result<()> {
-        let of = scalar_type(&routine.args[at].kind).map_or(DType::I32, Type::dtype);
+        let of = routine.args[at].kind.scalar_type().map_or(DType::I32, Type::dtype);
         if !of.range().is_some_and(|r| r.contains(&i128::from(value))) {
             return Err(Error::bad(format!(
                 "{}: {} would be {value}, which is beyond what {of} holds; give less, or use a library with integers of 64 bits",
@@ -350,22 +350,18 @@ fn take_arrays<const N: usize>(
     for (at, arg) in routine.args.iter().enumerate() {
         let Kind::Array(array) = &arg.kind else { continue };
         let shape = extents(routine, scalars, at, array)?;
-        box_rows[at] = rows(array, &shape);
+        let rows = rows(array, &shape);
+        box_rows[at] = rows;
         places.len[at] = shape.len() as usize;
         let param = form.param_of[at].ok_or_else(|| Error::internal("an array without a parameter"))?;
         let (meta, view) = call.arg(param)?.array()?;
-        let wrong_ld =
-            form.native && array.ld.is_some_and(|ld| scalars.value(ld) < rows(array, &shape) as i64);
+        let wrong_ld = form.native && array.ld.is_some_and(|ld| scalars.value(ld) < rows as i64);
         if wrong_ld && !routine.xerbla {
             let ld =
                 array.ld.map(|ld| (routine.args[ld].name.as_str(), scalars.value(ld))).unwrap_or_default();
             return Err(Error::bad(format!(
                 "{}: the leading dimension {} is {}, less than the {} rows of {}; give a larger one",
-                routine.name,
-                ld.0,
-                ld.1,
-                rows(array, &shape),
-                arg.name
+                routine.name, ld.0, ld.1, rows, arg.name
             )));
         }
         if meta.shape.extents() != shape.extents() && !(wrong_ld && meta.shape.is_empty()) {
@@ -375,7 +371,7 @@ fn take_arrays<const N: usize>(
         if let Some(ld) = array.ld {
             match wrong_ld {
                 true => leading[ld] = -1,
-                false if leading[ld] >= 0 => leading[ld] = leading[ld].max(rows(array, &shape) as i64),
+                false if leading[ld] >= 0 => leading[ld] = leading[ld].max(rows as i64),
                 false => (),
             }
         }

@@ -58,21 +58,9 @@ pub(crate) fn passed_dtype(of: Type, convention: Convention) -> DType {
     }
 }
 
-/// The type of an argument that is passed as one value or the address of one.
-pub(crate) fn scalar_type(kind: &Kind) -> Option<Type> {
-    match kind {
-        Kind::Scalar(s) => Some(s.of),
-        Kind::Const(of, _) | Kind::Computed(of, _) => Some(*of),
-        Kind::Leading(dtype, _) | Kind::Increment(dtype, _) | Kind::Query(dtype, _) => {
-            Some(Type::Number(*dtype))
-        }
-        _ => None,
-    }
-}
-
 fn has_hidden_length(routine: &Routine, at: usize, arg: &Arg) -> bool {
     let said = routine.args.iter().any(|a| a.kind == Kind::Length(at));
-    let is_text = arg.kind == Kind::Str || scalar_type(&arg.kind) == Some(Type::Char);
+    let is_text = arg.kind == Kind::Str || arg.kind.scalar_type() == Some(Type::Char);
     is_text && !said && routine.hidden != Hidden::None
 }
 
@@ -91,7 +79,7 @@ impl Prepared {
             passed.push(Passed::Address);
         }
         for (at, arg) in routine.args.iter().enumerate() {
-            passed.push(match (&arg.kind, scalar_type(&arg.kind)) {
+            passed.push(match (&arg.kind, arg.kind.scalar_type()) {
                 (Kind::Length(_), _) if arg.by_value => Passed::Length,
                 (_, Some(of)) if arg.by_value => Passed::Value(passed_dtype(of, convention)),
                 _ => Passed::Address,

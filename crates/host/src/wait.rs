@@ -1,4 +1,4 @@
-//! Sleeping until a descriptor is ready: the one place that calls `poll`.
+//! Sleeping until a descriptor is ready: the one place that calls `poll`; and pauses of those who try again.
 
 use forebay_types::{Error, Result};
 use rustix::event::{PollFd, Timespec, poll};
@@ -11,6 +11,13 @@ pub use rustix::event::PollFlags;
 /// The flags that say that a descriptor has come to its end, in whatever way.
 pub const ENDS: PollFlags =
     PollFlags::RDHUP.union(PollFlags::HUP).union(PollFlags::ERR).union(PollFlags::NVAL);
+
+/// A pause up to a quarter longer or shorter, so that many who were refused at one moment do not try again at one.
+pub fn jitter(pause: Duration) -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let share = (now.tv_nsec / 1_000 % 1_000) as f64 / 1_000.0;
+    pause.mul_f64(0.75 + 0.5 * share)
+}
 
 /// What each of some descriptors is ready for, once one is or the time is over; a signal may end it before. Without a
 /// time it waits for ever.

@@ -205,6 +205,20 @@ pub enum Kind {
     Null,
 }
 
+impl Kind {
+    /// The type of an argument that is passed as one value or the address of one.
+    pub fn scalar_type(&self) -> Option<Type> {
+        match self {
+            Kind::Scalar(s) => Some(s.of),
+            Kind::Const(of, _) | Kind::Computed(of, _) => Some(*of),
+            Kind::Leading(dtype, _) | Kind::Increment(dtype, _) | Kind::Query(dtype, _) => {
+                Some(Type::Number(*dtype))
+            }
+            _ => None,
+        }
+    }
+}
+
 /// A scalar that callers pass or get.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scalar {

@@ -30,7 +30,7 @@ use forebay_arena::{Block, Plain, Segment, View};
 use forebay_link::call::Room;
 use forebay_link::pool::Lease;
 use forebay_types::call::RequestId;
-use forebay_types::{ArrayMeta, DType, Element, Error, Param, Result, Scalar, Signature};
+use forebay_types::{ArrayMeta, DType, Element, Error, Param, Result, Scalar, Signature, ending};
 
 use crate::held::Turn;
 use crate::peer::Peer;
@@ -146,15 +146,6 @@ pub struct Arg<'a> {
 /// Bytes that the caller gets at most of what a service printed, of each stream.
 const PRINTED: usize = 4096;
 
-/// The end of a text that is not longer.
-fn last(text: &str) -> &str {
-    let mut begin = text.len().saturating_sub(PRINTED);
-    while !text.is_char_boundary(begin) {
-        begin += 1;
-    }
-    &text[begin..]
-}
-
 impl Call {
     /// What was called.
     pub fn signature(&self) -> &Arc<Signature> {
@@ -173,7 +164,7 @@ impl Call {
 
     /// The last lines that the service printed to standard output and to standard error; the caller gets them if it fails.
     pub fn printed(&mut self, stdout: String, stderr: String) {
-        let texts = [stdout, stderr].map(|text| last(&text).to_owned());
+        let texts = [stdout, stderr].map(|text| ending(&text, PRINTED).to_owned());
         self.printed = texts.iter().any(|text| !text.is_empty()).then(|| Box::new(texts));
     }
 

@@ -46,9 +46,8 @@ fn stub(c: &mut String, r: &Routine) {
     );
     let result = r.returned.as_ref().filter(|r| !r.is_by_pointer());
     let of = result.map_or("void".into(), returned_type);
-    let (taken, mut passed): (Vec<String>, Vec<String>) =
+    let (mut taken, mut passed): (Vec<String>, Vec<String>) =
         r.args.iter().enumerate().map(|(i, a)| (declared(&type_of(a), i), format!("a{i}"))).unzip();
-    let mut taken = taken;
     let mut types: Vec<String> = r.args.iter().map(type_of).collect();
     if r.returned.as_ref().is_some_and(Returned::is_by_pointer) {
         taken.insert(0, "void *result".into());
@@ -84,11 +83,7 @@ fn stub(c: &mut String, r: &Routine) {
 
 /// The lengths of characters that the library is passed when it is called from here.
 fn hidden(r: &Routine, types: &mut Vec<String>, passed: &mut Vec<String>) {
-    let is_char = |a: &Arg| match &a.kind {
-        Kind::Scalar(s) => s.of == Type::Char,
-        Kind::Const(of, _) | Kind::Computed(of, _) => *of == Type::Char,
-        _ => false,
-    };
+    let is_char = |a: &Arg| a.kind.scalar_type() == Some(Type::Char);
     let before = passed.len() - r.args.len();
     let chars: Vec<usize> = (0..r.args.len()).filter(|i| is_char(&r.args[*i])).collect();
     match r.hidden {
@@ -118,14 +113,7 @@ fn type_of(arg: &Arg) -> String {
     if !arg.by_value {
         return "void *".into();
     }
-    match &arg.kind {
-        Kind::Scalar(s) => number(s.of, Convention::C).into(),
-        Kind::Const(of, _) | Kind::Computed(of, _) => number(*of, Convention::C).into(),
-        Kind::Leading(d, _) | Kind::Increment(d, _) | Kind::Query(d, _) => {
-            number(Type::Number(*d), Convention::C).into()
-        }
-        _ => "size_t".into(),
-    }
+    arg.kind.scalar_type().map_or("size_t", |of| number(of, Convention::C)).into()
 }
 
 fn returned_type(r: &Returned) -> String {
@@ -161,6 +149,15 @@ pub(crate) fn dtype(d: DType) -> &'static str {
     }
 }
 
+/// The way of a parameter as the C library calls it.
+pub(crate) fn direction(way: Way) -> &'static str {
+    match way {
+        Way::In => "FB_IN",
+        Way::Out => "FB_OUT",
+        Way::InOut => "FB_INOUT",
+    }
+}
+
 /// The table of parameters: one for each of the published signature.
 fn parameters(c: &mut String, r: &Routine) {
     let _ = write!(c, "static const fbs_param p_{}[] = {{", r.name);
@@ -189,11 +186,7 @@ fn parameters(c: &mut String, r: &Routine) {
             Source::XerblaInfo => ("FBS_XERBLA_INFO", None),
             Source::XerblaName => ("FBS_XERBLA_NAME", None),
         };
-        let way = match param.way {
-            Way::In => "FB_IN",
-            Way::Out => "FB_OUT",
-            Way::InOut => "FB_INOUT",
-        };
+        let way = direction(param.way);
         let place = |at: Option<usize>| at.map_or("-1".into(), |at| at.to_string());
         let of = |pick: fn(&Array) -> Option<usize>| array.and_then(pick);
         let _ = write!(
@@ -221,12 +214,7 @@ fn parameters(c: &mut String, r: &Routine) {
 
 /// The dtype of an integer argument.
 fn integer(arg: &Arg) -> DType {
-    match &arg.kind {
-        Kind::Scalar(s) => s.of.dtype(),
-        Kind::Const(of, _) | Kind::Computed(of, _) => of.dtype(),
-        Kind::Leading(d, _) | Kind::Increment(d, _) | Kind::Query(d, _) => *d,
-        _ => DType::I32,
-    }
+    arg.kind.scalar_type().map_or(DType::I32, Type::dtype)
 }
 
 /// Writes the function of all extents; gives its name.

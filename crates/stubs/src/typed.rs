@@ -6,7 +6,7 @@ use std::fmt::Write;
 use forebay_idl::{Arg, Array, Kind, Library, Returned, Routine, Source, Type};
 use forebay_types::{DType, Order, Way};
 
-use crate::native::{INTEGERS, dtype, expression};
+use crate::native::{INTEGERS, direction, dtype, expression};
 
 /// A parameter of a function.
 struct Taken {
@@ -154,14 +154,6 @@ fn scalar(c: &mut String, i: usize, way: Way, of: DType, name: &str) {
         (Way::In, false) => writeln!(c, ", memcpy(&args[{i}].value, &{name}, sizeof {name});"),
         _ => writeln!(c, ", args[{i}].data = {name};"),
     };
-}
-
-fn direction(way: Way) -> &'static str {
-    match way {
-        Way::In => "FB_IN",
-        Way::Out => "FB_OUT",
-        Way::InOut => "FB_INOUT",
-    }
 }
 
 fn argument(c: &mut String, r: &Routine, i: usize, arg: &Arg) {

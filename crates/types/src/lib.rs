@@ -49,5 +49,5 @@ pub use name::Name;
 pub use signature::{Param, Signature, Way};
 pub use strided::Strided;
 pub use sum::{crc32c, crc32c_append};
-pub use text::beginning;
+pub use text::{beginning, ending};
 pub use value::{Number, Scalar};

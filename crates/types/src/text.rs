@@ -15,6 +15,18 @@ pub fn beginning(text: &str, bytes: usize) -> &str {
     &text[..end.unwrap_or(0)]
 }
 
+/// The end of a text that has so many bytes, or a few less where those would begin amid a character.
+///
+/// ```
+/// use forebay_types::ending;
+/// assert_eq!([ending("én", 3), ending("én", 2), ending("én", 9)], ["én", "n", "én"]);
+/// ```
+pub fn ending(text: &str, bytes: usize) -> &str {
+    let first = text.len().saturating_sub(bytes);
+    let begin = (first..=text.len()).find(|begin| text.is_char_boundary(*begin));
+    &text[begin.unwrap_or(text.len())..]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -11,11 +11,7 @@ use forebay_types::Given;
 use forebay_types::directory::Incarnation;
 
 use super::lock;
-use super::pace::{Ns, Pace, Speed};
-
-/// Calls that run shorter are timed now and then only: one of so many.
-const SHORT: Ns = 20_000;
-const SOMETIMES: u64 = 16;
+use super::pace::{Ns, Pace, SHORT, SOMETIMES, Speed};
 
 /// The size of a call: the power of two of its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

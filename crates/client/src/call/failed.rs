@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use forebay_types::directory::ServerInfo;
 use forebay_types::held::OWN;
-use forebay_types::{Code, Error};
+use forebay_types::{Code, Error, beginning};
 
 use super::{Client, lock};
 
@@ -44,14 +44,10 @@ impl Failures {
         if error.code() == Code::Cancelled || service.starts_with(OWN) {
             return;
         }
-        let mut end = error.text().len().min(TEXT);
-        while !error.text().is_char_boundary(end) {
-            end -= 1;
-        }
         let failed = FailedCall {
             service: service.to_owned(),
             code: error.code(),
-            text: error.text()[..end].to_owned(),
+            text: beginning(error.text(), TEXT).to_owned(),
             when: SystemTime::now(),
             server: server.map(|info| (info.name.as_str().into(), info.pid)),
         };

@@ -3,6 +3,8 @@
 //! The arguments stay the caller's: they are read when the call is sent (again, if its server is
 //! lost) and results are written into them when it is complete, in the thread that waits.
 
+mod together;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -23,6 +25,8 @@ use super::table::Offer;
 use super::tied::Tied;
 use super::transfer::{OwnCopy, Transfer};
 use super::{Asked, Choice, Client, Inner, Sent, reply, spare};
+
+pub use together::{cancel_all, probe_any, wait_all, wait_any};
 
 /// The connection to a server may be cut so often under one call: before anything of it was sent, and after.
 const CUTS: usize = 2;
@@ -248,13 +252,12 @@ impl<'a> Future<'a> {
         if self.bound.is_some() {
             return self.tried.is_empty().then_some(Choice::At(0));
         }
-        let asked = |may_wait| Asked { bytes: bytes_of(&self.given), waiting: 1, may_wait, more: 0 };
-        let name = self.offer.signature.name().as_str();
-        match may_wait && self.inner.queue.has(name) {
-            // First come, first served.
-            true => Some(Choice::Later),
-            false => self.inner.choose(&self.offer, &self.tried, &asked(may_wait)),
+        // First come, first served.
+        if may_wait && self.inner.queue.has(self.offer.signature.name().as_str()) {
+            return Some(Choice::Later);
         }
+        let asked = Asked { given: &self.given, waiting: 1, may_wait, more: 0 };
+        self.inner.choose(&self.offer, &self.tried, &asked)
     }
 
     /// Has it wait for room at a server; false when it cannot.
@@ -335,10 +338,7 @@ impl<'a> Future<'a> {
             };
             match connection.and_then(|c| Ok((request.send(&c, until)?, c))) {
                 Ok(((pending, sent), connection)) => {
-                    if let (Some(sent), Some(begun)) = (sent, self.begun) {
-                        self.timing.sending = sent.saturating_duration_since(begun);
-                    }
-                    self.state = State::Sent { connection, pending };
+                    self.went(connection, pending, sent);
                     return Ok(());
                 }
                 Err(Sent::Not(e)) => return Err(e.within(self.offer.signature.name())),
@@ -358,6 +358,14 @@ impl<'a> Future<'a> {
                 }
             }
         }
+    }
+
+    /// It is at a server.
+    fn went(&mut self, connection: Arc<Connection>, pending: Arc<Pending>, sent: Option<Instant>) {
+        if let (Some(sent), Some(begun)) = (sent, self.begun) {
+            self.timing.sending = sent.saturating_duration_since(begun);
+        }
+        self.state = State::Sent { connection, pending };
     }
 
     /// Waits for a server that was not tried yet, one that is started anew, as long as the client has patience.
@@ -527,10 +535,8 @@ impl<'a> Future<'a> {
         let State::Queued(queued) = &self.state else { return None };
         match queued.end()? {
             End::Went(queue::Flight { connection, pending, sent }) => {
-                if let (Some(sent), Some(begun)) = (sent, self.begun) {
-                    self.timing.sending = sent.saturating_duration_since(begun);
-                }
-                self.state = State::Sent { connection: connection.clone(), pending: pending.clone() };
+                let (connection, pending, sent) = (connection.clone(), pending.clone(), *sent);
+                self.went(connection, pending, sent);
                 Some(Ok(()))
             }
             End::Failed(e) => Some(Err(e.clone())),
@@ -692,10 +698,10 @@ impl<'a> Future<'a> {
     /// Lets it be run without anybody waiting for it.
     pub(super) fn forsake(mut self) {
         self.disown();
-        match std::mem::replace(&mut self.state, State::Taken) {
-            State::Sent { connection, pending } => connection.forsake(&pending),
-            State::Queued(queued) => queued.forsake(),
-            State::Done(_) | State::Taken => {}
+        // One that refers to an array never waits for room: it goes to that array's server.
+        if let State::Sent { connection, pending } = &self.state {
+            connection.forsake(pending);
+            self.state = State::Taken;
         }
     }
 
@@ -756,45 +762,4 @@ fn copies(inner: &Inner, signature: &Signature, args: &[Arg]) -> Result<Vec<Opti
         _ => arg.copied(inner.copies.pool()).map(Some),
     };
     args.iter().zip(signature.passed()).map(copy).collect()
-}
-
-/// Waits for all of them; says whether all are complete.
-pub fn wait_all(futures: &mut [&mut Future], timeout: Option<Duration>) -> bool {
-    let deadline = end_of(timeout);
-    futures.iter_mut().all(|f| f.advance(deadline))
-}
-
-/// Looks whether one of them is complete; its index.
-pub fn probe_any(futures: &mut [&mut Future]) -> Option<usize> {
-    futures.iter_mut().position(|f| f.done())
-}
-
-/// Gives all of them up that are not complete.
-pub fn cancel_all(futures: &mut [&mut Future]) {
-    futures.iter_mut().for_each(|f| f.cancel());
-}
-
-/// Waits for one of them; its index, or `None` when the time was over or there are none. Futures
-/// of several clients are looked at in turn.
-pub fn wait_any(futures: &mut [&mut Future], timeout: Option<Duration>) -> Option<usize> {
-    let deadline = end_of(timeout);
-    let first = futures.first()?.inner.clone();
-    let _wait = standing::Wait::begin();
-    let several = futures.iter().any(|f| !Arc::ptr_eq(&f.inner, &first));
-    loop {
-        let slice = several.then(|| Instant::now() + Duration::from_millis(1));
-        let until = [deadline, slice].into_iter().flatten().min();
-        let waited = first.pump.wait(|| futures.iter().any(|f| f.has_news()), until);
-        if let Err(objection) = waited
-            && let Some(waits) = futures.iter_mut().find(|f| f.is_under_way() && !f.is_ready())
-        {
-            waits.end_with(objection.within(waits.offer.signature.name()));
-        }
-        if let Some(index) = futures.iter_mut().position(|f| f.done()) {
-            return Some(index);
-        }
-        if deadline.is_some_and(|d| Instant::now() >= d) {
-            return None;
-        }
-    }
 }

@@ -47,7 +47,7 @@ use forebay_host::lock;
 use forebay_link::call::Flusher;
 use forebay_link::{Locator, QuickMap};
 use forebay_types::directory::{Incarnation, SETTLING_MS, ServerInfo};
-use forebay_types::{Code, Error, Result, Signature};
+use forebay_types::{Code, Error, Given, Result, Signature};
 
 pub use args::{Arg, Value};
 pub use bag::{Bag, BagOptions, BagView, Counts, Next, Space, Task, TaskFate, TaskState, TaskValue};
@@ -63,7 +63,7 @@ pub use watcher::Watched;
 
 use future::How;
 
-use estimate::Size;
+use estimate::{Size, bytes_of};
 use pump::Pump;
 use queue::Queue;
 use table::{Offer, Table};
@@ -117,9 +117,9 @@ struct Inner {
 }
 
 /// A call of which it is asked where it goes.
-struct Asked {
-    /// Bytes of its arrays.
-    bytes: u64,
+struct Asked<'g> {
+    /// Its arguments.
+    given: &'g [Given],
     /// How many calls of this service wait, this one among them.
     waiting: usize,
     /// Whether it may wait, too.
@@ -358,6 +358,7 @@ impl Inner {
         if self.rule.get().is_none() && (is_quick || !asked.may_wait) {
             return offer.least_busy(without).map(Choice::At);
         }
+        let bytes = bytes_of(asked.given);
         let turn = offer.turn();
         let servers = offer.servers.len();
         let order = (0..servers).map(|i| (turn + i) % servers.max(1));
@@ -365,9 +366,8 @@ impl Inner {
         if order.is_empty() {
             return None;
         }
-        let views = offer.views(&order, Size::of(asked.bytes), asked.more);
-        let task =
-            TaskView { service: offer.signature.name().as_str(), bytes: asked.bytes, waiting: asked.waiting };
+        let views = offer.views(&order, Size::of(bytes), asked.more);
+        let task = TaskView { service: offer.signature.name().as_str(), bytes, waiting: asked.waiting };
         match self.rule().choose(&task, &views) {
             Choice::At(at) if at < order.len() => Some(Choice::At(order[at])),
             Choice::Later if asked.may_wait => Some(Choice::Later),

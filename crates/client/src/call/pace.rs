@@ -7,6 +7,9 @@
 /// Nanoseconds of one clock.
 pub(super) type Ns = u64;
 
+/// Calls that run shorter are timed now and then only: one of so many.
+pub(super) const SHORT: Ns = 20_000;
+pub(super) const SOMETIMES: u64 = 16;
 /// The weight of a new time among many.
 const NEW: f64 = 1.0 / 16.0;
 /// Replies without a sign of others before a server is taken to have none.

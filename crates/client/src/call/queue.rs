@@ -69,8 +69,6 @@ pub(super) enum End {
 pub(super) struct Queued {
     job: Mutex<Option<WaitingCall>>,
     end: OnceLock<End>,
-    /// Nobody waits for its result; it is to be run.
-    is_forsaken: AtomicBool,
 }
 
 /// The calls of one client that wait.
@@ -116,19 +114,8 @@ impl Queued {
         }
     }
 
-    /// Nobody waits for its result; it is to be run.
-    pub fn forsake(&self) {
-        self.is_forsaken.store(true, Ordering::SeqCst);
-        if let Some(End::Went(flight)) = self.end.get() {
-            flight.connection.forsake(&flight.pending);
-        }
-    }
-
     fn ends(&self, end: End) {
         let _ = self.end.set(end);
-        if self.is_forsaken.load(Ordering::SeqCst) {
-            self.forsake();
-        }
     }
 }
 
@@ -161,11 +148,7 @@ impl Queue {
             return None;
         }
         let name = job.signature.name().as_str().to_owned();
-        let queued = Arc::new(Queued {
-            job: Mutex::new(Some(job)),
-            end: OnceLock::new(),
-            is_forsaken: AtomicBool::new(false),
-        });
+        let queued = Arc::new(Queued { job: Mutex::new(Some(job)), end: OnceLock::new() });
         let mut lines = lock(&self.lines);
         if !lines.is_attended {
             let client = Client::of(inner.clone());
@@ -263,7 +246,7 @@ impl Line {
     ) -> Option<End> {
         loop {
             let asked =
-                Asked { bytes: job.bytes, waiting: self.calls.len(), may_wait: true, more: self.more };
+                Asked { given: &job.given, waiting: self.calls.len(), may_wait: true, more: self.more };
             let server = match inner.choose(offer, shunned, &asked)? {
                 Choice::At(server) => server,
                 Choice::Later if self.moved.elapsed() < self.patience => return None,

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use forebay_host::wait::jitter;
 use forebay_link::QuickMap;
 use forebay_link::call::room;
 use forebay_types::directory::Incarnation;
@@ -55,8 +56,7 @@ impl Knocks {
     fn count(&mut self, begun: bool) {
         if begun {
             let pause = (KNOCK * (1 << self.times.min(10))).min(LONGEST);
-            let jitter = std::process::id() % 64;
-            self.next = Some(Instant::now() + pause.mul_f64(0.75 + f64::from(jitter) / 128.0));
+            self.next = Some(Instant::now() + jitter(pause));
             self.times += 1;
         }
     }

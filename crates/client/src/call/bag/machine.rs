@@ -24,7 +24,7 @@ use forebay_types::directory::ServerInfo;
 
 use super::Space;
 use super::fates::{Fates, TaskFate};
-use crate::call::pace::{Ns, Pace, Speed};
+use crate::call::pace::{Ns, Pace, SHORT, SOMETIMES, Speed};
 use crate::call::placement::{Choice, Placement, ServerView, TaskView, window};
 
 /// A server, by the number of its life.
@@ -40,9 +40,6 @@ const SPAN: u64 = 1_024;
 const AHEAD: f64 = 65_536.0;
 /// So many for each worker before it is known how often the user's thread comes by.
 const BEFORE: f64 = 16.0;
-/// Tasks that run shorter are timed now and then only.
-const SHORT: f64 = 20_000.0;
-const SOMETIMES: u64 = 16;
 
 /// What a bag is to do.
 #[derive(Clone, Copy, Debug)]
@@ -387,17 +384,15 @@ impl Machine {
         let turn = self.sent as usize % self.servers.len().max(1);
         let all = || self.servers.iter().enumerate();
         let in_turn = all().skip(turn).chain(all().take(turn));
-        let (at, views): (Vec<usize>, Vec<ServerView>) =
-            in_turn.filter(takes).map(|(i, s)| (i, self.view(s, now))).unzip();
+        let views: Vec<ServerView> = in_turn.filter(takes).map(|(_, s)| self.view(s, now)).collect();
         if views.is_empty() {
             return None;
         }
         let bytes = self.waiting.front().and_then(|index| self.tasks.get(index)).map_or(0, |task| task.bytes);
         let task = TaskView { service: &self.service, bytes, waiting: self.waiting.len() };
-        match rule.choose(&task, &views) {
-            Choice::At(i) if views.get(i).is_some_and(ServerView::has_room) => Some(at[i]),
-            Choice::At(_) | Choice::Later => None,
-        }
+        let Choice::At(at) = rule.choose(&task, &views) else { return None };
+        let chosen = views.get(at).filter(|view| view.has_room())?;
+        self.servers.iter().position(|s| s.key == chosen.info.incarnation.0)
     }
 
     fn view<'s>(&self, server: &'s Server, now: Ns) -> ServerView<'s> {
@@ -416,7 +411,8 @@ impl Machine {
 
     /// Whether the times of the next task are to be taken.
     pub fn is_timed(&self) -> bool {
-        let short = self.servers.iter().all(|s| self.pace.expected(&s.speed).is_some_and(|t| t < SHORT));
+        let short =
+            self.servers.iter().all(|s| self.pace.expected(&s.speed).is_some_and(|t| t < SHORT as f64));
         !short || self.sent.is_multiple_of(SOMETIMES)
     }
 

@@ -10,7 +10,7 @@
 use super::{Serve, library};
 use forebay::{Error, Result};
 use forebay_foreign::board;
-use forebay_host::{directories, environment, sockets};
+use forebay_host::{directories, environment, sockets, wait::jitter};
 use forebay_idl::Library;
 use forebay_link::Locator;
 use forebay_types::directory::BrokerRequest;
@@ -196,13 +196,6 @@ impl Supervisor {
             }
         }
     }
-}
-
-/// A time up to a quarter longer or shorter, so that many servers do not start at once.
-fn jitter(wait: Duration) -> Duration {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    let share = (now.tv_nsec / 1_000 % 1_000) as f64 / 1_000.0;
-    wait.mul_f64(0.75 + 0.5 * share)
 }
 
 /// The name of a signal, for people.
