@@ -25,6 +25,7 @@
 
 mod driver;
 mod fates;
+mod losses;
 mod machine;
 mod results;
 
@@ -35,6 +36,7 @@ use std::time::{Duration, Instant};
 use forebay_types::{ArrayMeta, Code, Error, Result, Signature};
 
 use super::args::{Arg, Value};
+use super::reply::Printed;
 use super::table::Offer;
 use super::{Client, lock};
 use driver::{Driver, Ended, Held};
@@ -80,6 +82,8 @@ pub struct Task<V = TaskValue> {
     pub index: u64,
     /// Its results in the order of the signature, or its error.
     pub outcome: Result<Vec<V>>,
+    /// What the service printed, if it has failed and its server tells.
+    pub printed: Option<Printed>,
 }
 
 /// What a bag does next.
