@@ -11,13 +11,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use forebay_host::output::Output;
 
 use crate::call::Printed;
-use crate::shared::Shared;
 
 /// A call that took longer leaves empty buffers.
 const LONG_NS: u64 = 1_000_000;
 
 pub(crate) struct Printing {
     output: Arc<Output>,
+    /// Calls that run, and those that have ended. Both are told before the caller hears of the end, so that his next call
+    /// shares with no earlier one of his.
+    running: AtomicU64,
+    ended: AtomicU64,
     /// Calls that had ended when the buffers were empty last.
     clean: AtomicU64,
 }
@@ -25,48 +28,54 @@ pub(crate) struct Printing {
 /// The begin of a call.
 pub(crate) struct Begin {
     at: [u64; 2],
-    /// Calls that had ended when the last one ended whose output may come after this.
+    /// Calls that had ended when the last one ended whose output comes before this.
     ended: u64,
 }
 
 impl Printing {
     pub fn new(output: Arc<Output>) -> Printing {
-        Printing { output, clean: AtomicU64::new(0) }
+        let [running, ended, clean] = [const { AtomicU64::new(0) }; 3];
+        Printing { output, running, ended, clean }
     }
 
     /// A call begins, with empty buffers if it is to be told `exactly`.
     #[inline]
-    pub fn begin(&self, shared: &Shared, exactly: bool) -> Begin {
-        if exactly && let (at, true) = self.output.written() {
-            return Begin { at, ended: shared.served.load(Ordering::Relaxed) };
+    pub fn begin(&self, exactly: bool) -> Begin {
+        self.running.fetch_add(1, Ordering::SeqCst);
+        if exactly {
+            // Before the look: who ends meanwhile counts.
+            let ended = self.ended.load(Ordering::SeqCst);
+            if let (at, true) = self.output.written() {
+                return Begin { at, ended };
+            }
         }
         Begin { at: self.output.passed(), ended: self.clean.load(Ordering::Relaxed) }
     }
 
     /// A call has ended well.
     #[inline]
-    pub fn end(&self, shared: &Shared, ran_ns: u64) {
-        if ran_ns > LONG_NS {
-            self.note_clean(shared, self.output.written().1);
-        }
+    pub fn end(&self, ran_ns: u64) {
+        let is_clean = ran_ns > LONG_NS && self.output.written().1;
+        self.leave(is_clean);
     }
 
     /// A call has failed: what it printed, if anything.
     #[cold]
-    pub fn failed(&self, shared: &Shared, begin: Begin) -> Option<Box<Printed>> {
-        let (_, flushed) = self.output.written();
-        // Those that ended meanwhile, and those that run beside it.
-        let ended = shared.served.load(Ordering::Relaxed).saturating_sub(begin.ended);
-        let others = ended + u64::from(shared.crew.running().saturating_sub(1));
-        let others = u32::try_from(others).unwrap_or(u32::MAX);
-        self.note_clean(shared, flushed);
-        Printed::new(self.output.since(begin.at), others)
+    pub fn failed(&self, begin: Begin) -> Option<Box<Printed>> {
+        let (_, is_clean) = self.output.written();
+        // Those that run beside it, and those that ended meanwhile: in this order none is in neither.
+        let beside = self.running.load(Ordering::SeqCst).saturating_sub(1);
+        let others = beside + self.ended.load(Ordering::SeqCst).saturating_sub(begin.ended);
+        self.leave(is_clean);
+        Printed::new(self.output.since(begin.at), u32::try_from(others).unwrap_or(u32::MAX))
     }
 
-    fn note_clean(&self, shared: &Shared, flushed: bool) {
-        if flushed {
-            // This call has not been counted yet.
-            self.clean.store(shared.served.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    /// A call is over; nothing of it is in the buffers if they are `clean`.
+    fn leave(&self, is_clean: bool) {
+        let ended = self.ended.fetch_add(1, Ordering::SeqCst) + 1;
+        if is_clean {
+            self.clean.store(ended, Ordering::Relaxed);
         }
+        self.running.fetch_sub(1, Ordering::SeqCst);
     }
 }

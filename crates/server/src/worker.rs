@@ -233,7 +233,7 @@ impl Worker<'_> {
         };
         *self.place.serves.borrow_mut() = Some((peer.clone(), id));
         let printing = self.shared.printing.as_ref().filter(|_| !service.is_own());
-        let printing = printing.map(|p| (p, p.begin(self.shared, service.is_told_exactly())));
+        let printing = printing.map(|p| (p, p.begin(service.is_told_exactly())));
         let result = run_body(&service, &mut call);
         *self.place.serves.borrow_mut() = None;
         call.keep_what_is_looked_at();
@@ -265,7 +265,7 @@ impl Worker<'_> {
         match reply {
             Ok(bytes) => {
                 if let Some((printing, _)) = printing {
-                    printing.end(self.shared, ran);
+                    printing.end(ran);
                 }
                 self.send(peer, id.id, &bytes, parts);
                 self.reply = bytes;
@@ -274,8 +274,8 @@ impl Worker<'_> {
                 if e.code() != Code::Cancelled {
                     service.failed();
                 }
-                let seen = || printing.and_then(|(printing, begin)| printing.failed(self.shared, begin));
-                let printed = printed.or_else(seen);
+                let seen = printing.and_then(|(printing, begin)| printing.failed(begin));
+                let printed = printed.or(seen);
                 if printed.is_some() {
                     service.has_printed();
                 }
