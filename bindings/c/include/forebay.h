@@ -88,6 +88,8 @@ typedef enum fb_status {
     FB_IO = 15,
     /* Forebay broke a promise to itself: a defect. */
     FB_INTERNAL = 16,
+    /* Three servers died while they ran this call or this task, so it is given up. */
+    FB_POISONED = 17,
 } fb_status;
 
 /* Types of elements. */

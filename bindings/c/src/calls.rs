@@ -2,7 +2,6 @@
 
 use std::ffi::{c_char, c_int};
 use std::path::Path;
-use std::sync::Arc;
 use std::time::SystemTime;
 
 use forebay::call::{Client, Named, Only, Transfer};
@@ -204,7 +203,7 @@ fn call_async(
     let name = given::text(service, "service")?;
     let args = given::slice(args, nargs.into(), "args")?;
     let (back, future) = send(&object.handing_over(transfer), name, args, None, true)?;
-    out.set(handle::give(Arc::new(FutureObject::new(future, back, false)), 0)?);
+    out.set(handle::give(FutureObject::guarded(future, back, false), 0)?);
     Ok(())
 }
 

@@ -320,7 +320,7 @@ impl Client {
         let transfer = Transfer::parse(transfer).map_err(|e| errors::raise(py, &e))?;
         let Arguments { held, back } = self.arguments(name, args)?;
         let future = released(py, || held.send(&self.inner.handing_over(transfer), name, None))?;
-        Ok(Future::new(future, back, name))
+        Ok(Future::new(&self.inner, future, back, name))
     }
 
     /// The calls that have failed, the oldest first: service, code, text, when, server and its pid.

@@ -24,6 +24,7 @@ mod estimate;
 mod failed;
 mod future;
 mod group;
+mod guard;
 mod lead;
 mod pace;
 mod placement;
@@ -54,6 +55,7 @@ pub use bag::{Bag, BagOptions, BagView, Counts, Next, Space, Task, TaskFate, Tas
 pub use failed::FailedCall;
 pub use future::{Canceller, Future, Timing, cancel_all, probe_any, wait_all, wait_any};
 pub use group::{Group, Joined, Joint, Ticket};
+pub use guard::Guarded;
 pub use placement::{Choice, Named, Placement, ServerView, TaskView};
 pub use reference::{On, Reference};
 pub use reply::Printed;
@@ -106,6 +108,7 @@ struct Inner {
     /// How long a server that nobody sees yet is waited for, in milliseconds.
     patience: AtomicU64,
     watcher: watcher::Watcher,
+    guard: guard::Guard,
     failures: failed::Failures,
     copies: transfer::Copies,
     /// Calls that no server has room for yet.
@@ -127,6 +130,9 @@ struct Asked<'g> {
     /// How many calls more than usual a server may have.
     more: u32,
 }
+
+/// Servers that may die under one call; then it is given up.
+const LIVES: u8 = 3;
 
 /// A service whose calls run shorter has them sent at once, to whoever has fewest.
 const QUICK: u64 = 50_000;
@@ -168,6 +174,7 @@ impl Client {
             check: OnceLock::new(),
             patience: AtomicU64::new(0),
             watcher: watcher::Watcher::default(),
+            guard: guard::Guard::default(),
             failures: failed::Failures::default(),
             copies: transfer::Copies::default(),
             queue: Arc::default(),

@@ -14,7 +14,7 @@ use forebay_types::directory::Incarnation;
 use forebay_types::{Code, Error, Given, Result, Signature};
 
 use super::fates::TaskFate;
-use super::machine::{LIVES, Machine, Rules, Times, Verdict};
+use super::machine::{Machine, Rules, Times, Verdict};
 use super::results::{results, results_of};
 use super::{Asks, BagOptions, PATIENCE, Space, Task, closed};
 use crate::call::args::{Arg, Value};
@@ -26,7 +26,7 @@ use crate::call::table::{Offer, coarse};
 use crate::call::tied::Tied;
 use crate::call::transfer::OwnCopy;
 use crate::call::watcher::Watched;
-use crate::call::{Client, Inner, Sent, lock, reply, spare};
+use crate::call::{Client, Inner, LIVES, Sent, lock, reply, spare};
 
 /// Servers are looked after so often.
 const LOOK: Duration = Duration::from_millis(100);
@@ -472,18 +472,24 @@ impl Driver {
         });
         ours.for_each(|(_, job)| job.flight = None);
         for (index, verdict) in over {
-            let text = match verdict {
-                Verdict::Unknown => format!(
-                    "{}: {cause}; the service has effects, so the call was not issued again: find out whether it was done",
-                    self.name
+            let (code, text) = match verdict {
+                Verdict::Unknown => (
+                    Code::ServerLost,
+                    format!(
+                        "{}: {cause}; the service has effects, so the call was not issued again: find out whether it was done",
+                        self.name
+                    ),
                 ),
-                Verdict::Kills => format!(
-                    "{}: {LIVES} servers died under this task, the last two while they had nothing else to do, so it is \
+                Verdict::Kills => (
+                    Code::Poisoned,
+                    format!(
+                        "{}: {LIVES} servers died under this task, the last two while they had nothing else to do, so it is \
                      given up: {cause}; look at its input, and at what those servers said",
-                    self.name
+                        self.name
+                    ),
                 ),
             };
-            state.fail(index, Error::new(Code::ServerLost, text));
+            state.fail(index, Error::new(code, text));
         }
     }
 

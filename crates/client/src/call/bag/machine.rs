@@ -24,14 +24,13 @@ use forebay_types::directory::ServerInfo;
 
 use super::Space;
 use super::fates::{Fates, TaskFate};
+use crate::call::LIVES;
 use crate::call::pace::{Ns, Pace, SHORT, SOMETIMES, Speed};
 use crate::call::placement::{Choice, Placement, ServerView, TaskView, window};
 
 /// A server, by the number of its life.
 pub(super) type ServerKey = u64;
 
-/// Servers that a task may take along.
-pub(super) const LIVES: u8 = 3;
 /// Servers that are lost so soon one after the other were lost together: a host, and no task. A suspect waits as long.
 const TOGETHER: Ns = 100_000_000;
 /// Tasks that may be handed out late because earlier ones are, at least.
