@@ -239,7 +239,7 @@ fn a_task_under_which_servers_die_is_given_up_and_the_others_are_done() {
     }
     assert_eq!((done, failed.len()), (39, 1));
     let (index, e) = failed.remove(0);
-    assert_eq!((index, e.code()), (7, Code::ServerLost));
+    assert_eq!((index, e.code()), (7, Code::Poisoned));
     assert!(e.text().contains("3 servers died under this task"), "{e}");
     assert!((2..=3).contains(&dead), "{dead} were started again");
 }

@@ -1054,6 +1054,12 @@ fb_status fb_connect(const char *broker, fb_client **client);
    without it. For programs that are started before their servers. */
 fb_status fb_patience(fb_client *client, double seconds);
 
+/* For how many seconds, from 1 to 3600, a server on another host may say nothing before it is lost and its calls go
+   elsewhere; of the servers that the client reaches from now on. Once a client; as FOREBAY_SILENCE says, or 10, if not
+   said. One that computes, or receives what is sent to it, says once a second that it lives. */
+fb_status fb_silence(fb_client *client,
+                     double seconds);
+
 /* Which server gets a call is decided by that rule, once a client: "least" (the default), where the call is over
    first, by what is known of how long calls of that size take there and of what is there already; "turns", each server in
    turn, whatever it has to do. */

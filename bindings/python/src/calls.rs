@@ -277,6 +277,11 @@ impl Client {
         Ok(())
     }
 
+    /// For how many seconds a server on another host may say nothing before it is lost.
+    fn silence(&self, py: Python<'_>, seconds: f64) -> PyResult<()> {
+        self.inner.silence(seconds).map_err(|e| errors::raise(py, &e))
+    }
+
     /// Calls a service by name and waits for its results: ``y`` and other arrays that come back are
     /// filled in place, results that are no arrays are returned.
     ///

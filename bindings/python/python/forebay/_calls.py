@@ -260,8 +260,8 @@ class Client(_forebay.Client):
         :class:`Progress`. ``window``: tasks at all servers together, by default as many as keep them busy.
         ``memory``: bytes of arguments and results that are kept at most, 256 MiB by default.
 
-        A task whose server is lost goes to another one; after three such servers, or if the service has effects, it
-        fails with ``ServerLost``. Raises ``NoServer`` when nobody offers the service, or nobody any more for 30 s.
+        A task whose server is lost goes to another one; after three servers that died under it, it fails with
+        ``Poisoned``, and if the service has effects with ``ServerLost``. Raises ``NoServer`` when nobody offers the service, or nobody any more for 30 s.
         """
         return Map(
             self,
@@ -300,6 +300,7 @@ def connect(
     *,
     wait: float | None = None,
     placement: Placement = "least",
+    silence: float | None = None,
 ) -> Client:
     """Connects to a broker: the one given, that of ``FOREBAY_BROKER``, the node's agent, or one that is started.
 
@@ -310,6 +311,10 @@ def connect(
     ``placement`` says which server gets a call. ``least``: the one where it is over first, by what is known of how long
     calls of that size take there and of what is there already; calls that none would begin yet wait in this process.
     ``turns``: each server in turn, at once.
+
+    ``silence``: for so many seconds, from 1 to 3600, a server on another host may say nothing before it is lost and its
+    calls go elsewhere; ``FOREBAY_SILENCE`` if not given, 10 without it. One that computes, or receives what is sent to it,
+    says once a second that it lives.
     """
     until = time.monotonic() + (wait or 0.0)
     while True:
@@ -322,6 +327,8 @@ def connect(
         else:
             if wait is not None:
                 client.patience(wait)
+            if silence is not None:
+                client.silence(silence)
             if placement != "least":
                 client.place_by(placement)
             return client

@@ -43,6 +43,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
+use forebay_host::environment;
 use forebay_host::fork::own_pid;
 use forebay_host::lock;
 use forebay_link::call::Flusher;
@@ -272,6 +273,13 @@ impl Client {
     pub fn patience(&self, wait: Duration) {
         let ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
         self.inner.patience.store(ms, Ordering::Relaxed);
+    }
+
+    /// For how many seconds, from 1 to 3600, a server on another host may say nothing before it is lost; of the servers
+    /// that are reached from now on. Once a client.
+    pub fn silence(&self, seconds: f64) -> Result<()> {
+        self.inner.table.allow_silence(environment::silence_of(seconds)?);
+        Ok(())
     }
 
     /// What is offered, by name.
