@@ -1246,6 +1246,9 @@ typedef struct {
     uint64_t bytes;
     /* 1: results come as tasks end; 0: in the order of the input. */
     int unordered;
+    /* 1: a task is given to one server at a time; 0: at the end, when nothing waits, a task whose server is slow or late
+       goes to a second one, too, and the first end of the two counts. Never of a service with effects. */
+    int no_tail;
 } fb_bag_opts;
 
 /* Gives the next task: sets as many of `args`, which are all zero, as the signature has parameters, as for fb_call,

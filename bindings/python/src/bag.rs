@@ -63,8 +63,9 @@ impl Bag {
         ordered: bool,
         window: Option<u32>,
         bytes: Option<u64>,
+        tail: bool,
     ) -> PyResult<Bag> {
-        let options = BagOptions { ordered, window, bytes };
+        let options = BagOptions { ordered, window, bytes, tail };
         let inner = released(py, || client.inner().bag(name, options))?;
         let view = inner.view();
         Ok(Bag { inner: Mutex::new(inner), view, name: name.to_owned() })

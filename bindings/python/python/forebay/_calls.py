@@ -247,6 +247,7 @@ class Client(_forebay.Client):
         progress: bool | Callable[[Progress], object] | None = None,
         strict: bool = False,
         memory: int | None = None,
+        tail: bool = True,
     ) -> Map:
         """Calls a service with each input, many at a time on all servers that offer it, and returns an iterator over the
         results: ``for y in c.map("square", xs): ...``.
@@ -261,7 +262,9 @@ class Client(_forebay.Client):
         ``memory``: bytes of arguments and results that are kept at most, 256 MiB by default.
 
         A task whose server is lost goes to another one; after three servers that died under it, it fails with
-        ``Poisoned``, and if the service has effects with ``ServerLost``. Raises ``NoServer`` when nobody offers the service, or nobody any more for 30 s.
+        ``Poisoned``, and if the service has effects with ``ServerLost``. Raises ``NoServer`` when nobody offers the
+        service, or nobody any more for 30 s. At the end, when nothing waits, a task whose server is slow or late goes to a
+        second one, too, unless ``tail`` is False or the service has effects; the first end of the two counts.
         """
         return Map(
             self,
@@ -273,6 +276,7 @@ class Client(_forebay.Client):
             progress=progress,
             strict=strict,
             memory=memory,
+            tail=tail,
         )
 
     def cobegin(self) -> Group:
@@ -387,6 +391,7 @@ def map(
     progress: bool | Callable[[Progress], object] | None = None,
     strict: bool = False,
     memory: int | None = None,
+    tail: bool = True,
 ) -> Map:
     """Calls a service with each input, many at a time on all servers that offer it, and returns an iterator over the
     results. See :meth:`Client.map`.
@@ -400,6 +405,7 @@ def map(
         progress=progress,
         strict=strict,
         memory=memory,
+        tail=tail,
     )
 
 

@@ -57,6 +57,7 @@ class Map(Iterator[Any]):
         progress: bool | Callable[[Progress], object] | None,
         strict: bool,
         memory: int | None,
+        tail: bool,
     ) -> None:
         if errors not in ("raise", "yield"):
             raise _forebay.BadArgument(f"errors={errors!r} is not known; use 'raise' or 'yield'")
@@ -70,7 +71,7 @@ class Map(Iterator[Any]):
                 raise _forebay.BadArgument(
                     f"{name}: argument {number} is {kind}, and a map takes iterables; write itertools.repeat({iterable!r})"
                 )
-        self._bag = _forebay.Bag(client, name, ordered, window, memory)
+        self._bag = _forebay.Bag(client, name, ordered, window, memory, tail)
         self._name = name
         self._iterators = [iter(iterable) for iterable in iterables]
         self._zip = zip(*self._iterators, strict=False)
