@@ -16,6 +16,7 @@ use crate::given::{self, Sized0};
 use crate::handle::{self, InUse};
 use crate::kinds::fb_future;
 use crate::notices::Notices;
+use crate::printed;
 use crate::run::busy;
 
 /// A thread that waits for a call looks so often whether another one gave the call up.
@@ -416,6 +417,26 @@ pub extern "C" fn fb_call_timing(future: *mut fb_future, timing: *mut fb_timing)
             server: letters(server.as_ref().map_or("", |(name, _)| name)),
         };
         given::fill(timing, found, "fb_timing")
+    })
+}
+
+/// What the service of a call that has failed printed to `stream`, FB_STDOUT or FB_STDERR: the last 20 lines, of 4,096
+/// bytes at most. `words` gets them, or an empty text; free it with fb_free.
+///
+/// Servers in Python bring them, those of `forebay serve --idl`, and those made with `output` in fb_server_opts. What is
+/// printed belongs to the server's process: `others` gets how many other calls may have printed some of it, 0 if all is
+/// this call's. `others` may be NULL.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_call_output(
+    future: *mut fb_future,
+    stream: c_int,
+    words: *mut *mut c_char,
+    others: *mut i64,
+) -> fb_status {
+    status(|| {
+        let object = handle::get(future)?;
+        let printed = object.take(false)?.future.printed().cloned();
+        printed::give(printed.as_ref(), stream, words, others)
     })
 }
 

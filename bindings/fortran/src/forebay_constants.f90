@@ -54,6 +54,8 @@ module forebay_constants
   integer, parameter, public :: FB_TRANSFER_NOWAIT = 0
   integer, parameter, public :: FB_TRANSFER_WAIT = 1
   integer, parameter, public :: FB_TRANSFER_COPY = 2
+  integer, parameter, public :: FB_STDOUT = 1
+  integer, parameter, public :: FB_STDERR = 2
   integer, parameter, public :: FB_TASK_OPEN = 0
   integer, parameter, public :: FB_TASK_DONE = 1
   integer, parameter, public :: FB_TASK_FAILED = 2

@@ -16,13 +16,14 @@ use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 use forebay::call::{Canceller, Client, Guarded, Printed, Timing, Value, standing};
-use forebay::{Code, Error, Result};
+use forebay::{Code, Error, Param, Result};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::calls::{CopyBack, copy_back, returned, wait_in_slices};
 use crate::errors;
 use crate::ffi::held::HeldFuture;
+use crate::status::{Said, Status};
 use crate::waits::{SLICE, duration, released, signals};
 
 /// A call under way.
@@ -31,6 +32,8 @@ pub struct Future {
     slot: Arc<Slot>,
     back: Vec<CopyBack>,
     name: String,
+    /// The result that is raised if it is not 0.
+    status: Option<Status>,
 }
 
 /// Where the call lies while no thread has it.
@@ -53,6 +56,8 @@ struct FutureState {
     complete: bool,
     timing: Timing,
     printed: Option<Printed>,
+    /// A status that is not 0.
+    said: Option<Said>,
 }
 
 /// A call that one thread has for itself.
@@ -63,7 +68,14 @@ struct Taken<'f> {
 
 impl Future {
     /// A call that was sent.
-    pub fn new(client: &Client, mut call: HeldFuture, back: Vec<CopyBack>, name: &str) -> Future {
+    pub fn new(
+        client: &Client,
+        mut call: HeldFuture,
+        back: Vec<CopyBack>,
+        name: &str,
+        raises: bool,
+    ) -> Future {
+        let status = Status::of(call.signature(), Param::is_returned).filter(|_| raises);
         let canceller = call.canceller();
         let timing = call.timing().clone();
         let state = FutureState {
@@ -74,10 +86,11 @@ impl Future {
             complete: false,
             timing,
             printed: None,
+            said: None,
         };
         let slot = Arc::new(Slot { state: Mutex::new(state), freed: Condvar::new(), canceller });
         client.guard(&slot);
-        Future { slot, back, name: name.to_owned() }
+        Future { slot, back, name: name.to_owned(), status }
     }
 
     fn slot(&self) -> MutexGuard<'_, FutureState> {
@@ -257,8 +270,8 @@ impl Future {
         Ok(out)
     }
 
-    /// The last lines that the service printed to standard output, if it has failed: 20, or 4,096 bytes. Of a server in
-    /// Python; empty of others.
+    /// The last lines that the service printed to standard output, if it has failed: 20, or 4,096 bytes. Empty where the
+    /// server does not keep them.
     #[getter]
     fn stdout(&self) -> String {
         self.printed().stdout
@@ -268,6 +281,13 @@ impl Future {
     #[getter]
     fn stderr(&self) -> String {
         self.printed().stderr
+    }
+
+    /// How many other calls may have printed some of it, for the descriptors are those of the server's process; 0: all is
+    /// this call's.
+    #[getter]
+    fn output_others(&self) -> u32 {
+        self.printed().others
     }
 
     /// The service that was called.
@@ -294,8 +314,10 @@ impl Future {
         };
         let filled = Python::try_attach(|py| {
             let filled = self.fill(py).map(drop);
-            filled.map_err(|e| match &self.slot().ended {
-                Some(Err(ended)) => ended.clone(),
+            let slot = self.slot();
+            filled.map_err(|e| match (&slot.ended, &slot.said) {
+                (Some(Err(ended)), _) => ended.clone(),
+                (_, Some(said)) => said.error().clone(),
                 _ => Error::new(Code::BadArgument, errors::told(py, &e)),
             })
         });
@@ -326,15 +348,19 @@ impl Future {
             _ => return Err(errors::raise(py, &Error::internal("a call that has ended has no result"))),
         };
         copy_back(py, &self.back)?;
-        let values = returned(py, values)?;
-        self.slot().returned = Some(values.clone().unbind());
-        Ok(values)
+        let said = self.status.as_ref().and_then(|status| status.said(&self.name, |at| values.get(at)));
+        let values = returned(py, values)?.unbind();
+        let mut slot = self.slot();
+        (slot.returned, slot.said) = (Some(values.clone_ref(py)), said);
+        drop(slot);
+        self.give(py, Ok(values))
     }
 
     fn give<'py>(&self, py: Python<'py>, outcome: Result<Py<PyAny>>) -> PyResult<Bound<'py, PyAny>> {
-        outcome
-            .map(|returned| returned.into_bound(py))
-            .map_err(|e| errors::raise_printed(py, &e, &self.printed()))
+        let returned = outcome.map_err(|e| errors::raise_printed(py, &e, &self.printed()))?.into_bound(py);
+        let said = self.slot().said.clone();
+        said.map_or(Ok(()), |said| Err(said.raise(&returned)))?;
+        Ok(returned)
     }
 
     /// Waits until it has ended, and has it then.

@@ -21,6 +21,7 @@ mod run;
 mod scalar;
 mod server;
 mod snapshot;
+mod status;
 mod table;
 mod waits;
 mod watch;

@@ -25,6 +25,17 @@ pub mod serve {
     pub use forebay_host::wait::pause_before;
     pub use forebay_server::{Arg, Body, Call, Running, Server};
     pub use forebay_types::directory::Load;
+
+    use forebay_host::output::Output;
+    use forebay_types::Result;
+    use std::sync::Arc;
+
+    /// Keeps what this process writes to its standard output and standard error on its way there, for
+    /// [`Server::output`]: until what is returned has gone, both are pipes. A program `forebay` passes on what is left in
+    /// them should this process be killed; fails when there is none.
+    pub fn keep_output() -> Result<Arc<Output>> {
+        Output::keep(&forebay_agent::program()?)
+    }
 }
 
 /// Where the broker is: the path given, else `FOREBAY_BROKER`, else the node's agent, which is

@@ -30,7 +30,7 @@ def _failed(text: str, info: builtins.int, results: tuple[Any, ...]) -> Failed:
 
 
 def _call(client: Any, name: str, *args: Any) -> Any:
-    return (fb.call if client is None else client.call)(name, *args)
+    return (fb.call if client is None else client.call)(name, *args, info="return")
 "#;
 
 /// Words of Python, and names that the module uses itself.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use forebay::call::{
     Arg, Bag, Canceller, Client, Future, Printed, Timing, Value, probe_any, wait_all, wait_any,
 };
-use forebay::{ArrayMeta, DType, Result, Scalar, Shape, Strided};
+use forebay::{ArrayMeta, DType, Result, Scalar, Shape, Signature, Strided};
 use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
@@ -185,6 +185,11 @@ impl HeldFuture {
     /// Gives it up.
     pub fn cancel(&mut self) {
         self.future.cancel();
+    }
+
+    /// What was called.
+    pub fn signature(&self) -> &Signature {
+        self.future.signature()
     }
 
     /// What the service printed, if it has failed.

@@ -25,7 +25,7 @@ use super::request;
 use super::table::Offer;
 use super::tied::Tied;
 use super::transfer::{OwnCopy, Transfer};
-use super::{Asked, Choice, Client, Inner, Sent, reply, spare};
+use super::{Asked, Choice, Client, Inner, Sent, late, reply, spare};
 
 pub use together::{cancel_all, probe_any, wait_all, wait_any};
 
@@ -349,6 +349,7 @@ impl<'a> Future<'a> {
                     self.went(connection, pending, sent);
                     return Ok(());
                 }
+                Err(Sent::Not(e)) if e.code() == Code::Timeout => return Err(self.late(None, e.text())),
                 Err(Sent::Not(e)) => return Err(e.within(self.offer.signature.name())),
                 Err(Sent::Unreached(e)) => {
                     self.tried.push(self.offer.servers[server].incarnation);
@@ -530,7 +531,13 @@ impl<'a> Future<'a> {
             timing.total = begun.elapsed();
             timing.server = Some((connection.name.clone(), connection.info.pid));
         };
-        reply::take(&offer.signature, connection, returned, args, note)
+        match reply::take(&offer.signature, connection, returned, args, note) {
+            // Of its server, for a service's own failures are RemoteErrors.
+            Err(e) if e.code() == Code::Timeout => {
+                Err(self.late(None, "its server had not begun it in time"))
+            }
+            taken => taken,
+        }
     }
 
     /// Waits for the end and takes the returned results: scalars, text and bytes that come back,
@@ -538,10 +545,7 @@ impl<'a> Future<'a> {
     /// still under way and may be waited for again. The result is the caller's then: who waits once more gets `Closed`.
     pub fn wait(&mut self, timeout: Option<Duration>) -> Result<Vec<Value>> {
         if !self.advance(end_of(timeout)) {
-            let name = self.offer.signature.name();
-            let so_far = self.begun.map(|b| b.elapsed()).or(timeout).unwrap_or_default().as_secs_f64();
-            let text = format!("{name} has no result after {so_far:.3} s; wait longer, or cancel it");
-            return Err(Error::new(Code::Timeout, text));
+            return Err(self.late(timeout, "it is under way"));
         }
         match std::mem::replace(&mut self.state, State::Taken) {
             State::Done(result) => result,
@@ -553,6 +557,16 @@ impl<'a> Future<'a> {
                 ),
             )),
         }
+    }
+
+    fn late(&self, waited: Option<Duration>, why: &str) -> Error {
+        let so_far = self.begun.map(|b| b.elapsed()).or(waited).unwrap_or_default();
+        late(self.offer.signature.name(), so_far, why)
+    }
+
+    /// What was called.
+    pub fn signature(&self) -> &Signature {
+        &self.offer.signature
     }
 
     /// Whether it is complete. Results are in the arrays when it is.
@@ -674,9 +688,7 @@ impl Drop for Future<'_> {
             && let (Some(allowed), Some(begun)) = (self.allowed, self.begun)
             && begun.elapsed() >= allowed
         {
-            let text =
-                format!("{} had no result after {} s", self.offer.signature.name(), allowed.as_secs_f64());
-            self.note(&Error::new(Code::Timeout, text));
+            self.note(&self.late(Some(allowed), "it was under way and is given up"));
         }
     }
 }

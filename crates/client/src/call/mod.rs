@@ -49,7 +49,7 @@ use forebay_host::lock;
 use forebay_link::call::Flusher;
 use forebay_link::{Locator, QuickMap};
 use forebay_types::directory::{Incarnation, SETTLING_MS, ServerInfo};
-use forebay_types::{Code, Error, Given, Result, Signature};
+use forebay_types::{Code, Error, Given, Name, Result, Signature};
 
 pub use args::{Arg, Value};
 pub use bag::{Bag, BagOptions, BagView, Counts, Next, Space, Task, TaskFate, TaskState, TaskValue};
@@ -299,6 +299,15 @@ impl Client {
     }
 }
 
+/// What is said of a call whose time is over, wherever it is then.
+fn late(service: &Name, after: Duration, why: &str) -> Error {
+    let after = after.as_secs_f64();
+    Error::new(
+        Code::Timeout,
+        format!("{service} has no result after {after:.3} s: {why}; wait longer, or cancel it"),
+    )
+}
+
 impl Inner {
     fn next_id(&self) -> u64 {
         self.next.fetch_add(1, Ordering::Relaxed)
@@ -394,6 +403,9 @@ impl Inner {
     /// Adds how the server died, if somebody tells.
     #[cold]
     fn with_obituary(&self, lost: Error, server: &ServerInfo) -> Error {
+        if !server.supervised {
+            return lost;
+        }
         match self.table.how_died(server.incarnation) {
             Some(how) => Error::new(lost.code(), format!("{lost}. Its process died: {how}")),
             None => lost,

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use forebay_link::QuickMap;
 use forebay_types::directory::Incarnation;
-use forebay_types::{Code, Error, Given, Signature};
+use forebay_types::{Error, Given, Signature};
 
 use super::args::Arg;
 use super::attach::There;
@@ -28,7 +28,7 @@ use super::request::Request;
 use super::table::{Offer, coarse};
 use super::transfer::OwnCopy;
 use super::watcher::Watched;
-use super::{Asked, Choice, Client, Inner, Sent, lock};
+use super::{Asked, Choice, Client, Inner, Sent, late, lock};
 
 /// Most calls that wait, and most bytes of their arguments; more go to servers at once.
 const CALLS: usize = 65_536;
@@ -314,8 +314,8 @@ impl WaitingCall {
     }
 
     fn too_late(&self) -> Error {
-        let name = self.signature.name();
-        Error::new(Code::Timeout, format!("{name}: no server had room for the call before its time was over"))
+        let so_far = self.begun.map_or(Duration::ZERO, |begun| begun.elapsed());
+        late(self.signature.name(), so_far, "no server has had room for it")
     }
 }
 

@@ -9,24 +9,26 @@ use std::time::{Duration, Instant};
 
 use forebay_link::QuickMap;
 use forebay_link::call::room;
-use forebay_types::directory::Incarnation;
+use forebay_types::directory::{Incarnation, ServerInfo};
 use forebay_types::{Code, Error, Given, Result, Signature};
 
 use super::fates::TaskFate;
 use super::knocks::Knocks;
-use super::machine::{Machine, Rules, Times, Verdict};
+use super::losses;
+use super::machine::{Machine, Rules, Times};
 use super::results::{results, results_of};
 use super::{Asks, BagOptions, PATIENCE, Space, Task, closed};
 use crate::call::args::{Arg, Value};
 use crate::call::attach::There;
 use crate::call::connection::{Basket, Connection, Pending, Returned, Told};
 use crate::call::pace::Ns;
+use crate::call::reply::Printed;
 use crate::call::request::Request;
 use crate::call::table::{Offer, coarse};
 use crate::call::tied::Tied;
 use crate::call::transfer::OwnCopy;
 use crate::call::watcher::Watched;
-use crate::call::{Client, Inner, LIVES, Sent, lock, reply, spare};
+use crate::call::{Client, Inner, Sent, lock, reply, spare};
 
 /// Servers are looked after so often.
 const LOOK: Duration = Duration::from_millis(100);
@@ -43,6 +45,8 @@ struct Job {
     given: Vec<Given>,
     /// Where it was sent; at the end of a bag, to two servers.
     flights: [Option<Flight>; 2],
+    /// The last server that was lost while it had this task, and how.
+    lost: Option<(Arc<ServerInfo>, Error)>,
 }
 
 /// Where a task was sent, under which number.
@@ -57,6 +61,18 @@ struct Flight {
 enum End {
     Reply(Arc<Connection>, Returned, Vec<Given>),
     Error(Error),
+}
+
+impl End {
+    /// What the service printed, if it has failed.
+    fn printed(&self) -> Option<Printed> {
+        match self {
+            End::Reply(_, returned, _) if reply::has_failed(&returned.reply) => {
+                reply::printed(&returned.reply)
+            }
+            _ => None,
+        }
+    }
 }
 
 /// A task that is handed out.
@@ -263,7 +279,7 @@ impl Driver {
             false => given = signature.complete(&given)?,
         }
         let mut args = args.into_iter().enumerate();
-        let mut job = Job { args: Vec::new(), kept: Vec::new(), given, flights: [None, None] };
+        let mut job = Job { args: Vec::new(), kept: Vec::new(), given, flights: [None, None], lost: None };
         let mut bytes = 0;
         for (param, given) in signature.passed().zip(&job.given) {
             let (arg, kept) = match param.way.goes() {
@@ -425,9 +441,29 @@ impl Driver {
             self.name,
             patience.as_secs_f64()
         );
+        let mut told = None;
         for index in state.machine.give_up() {
-            state.fail(index, Error::new(Code::NoServer, text.clone()));
+            let deaths = self.deaths_of(state, index, &mut told);
+            state.fail(index, Error::new(Code::NoServer, format!("{text}{deaths}")));
         }
+    }
+
+    /// What is to be said of the servers that died while a task ran there. `told` is the last of them of which somebody
+    /// has told how it died.
+    fn deaths_of(&self, state: &State, index: u64, told: &mut Option<(Incarnation, String)>) -> String {
+        let deaths = state.machine.deaths(index);
+        let Some((info, cause)) = state.jobs.get(&index).and_then(|job| job.lost.as_ref()) else {
+            return String::new();
+        };
+        if deaths == 0 {
+            return String::new();
+        }
+        let how = match told {
+            Some((incarnation, how)) if *incarnation == info.incarnation => how.clone(),
+            _ => self.inner.with_obituary(cause.clone(), info).text().to_owned(),
+        };
+        *told = Some((info.incarnation, how.clone()));
+        losses::running_there(deaths, &how)
     }
 
     fn take_losses(&self, state: &mut State) {
@@ -447,31 +483,16 @@ impl Driver {
         self.inner.failed_behind(&connection.info);
         state.looked = None;
         let over = state.machine.lost(key, self.now());
-        let flights = state.jobs.values_mut().flat_map(|job| &mut job.flights);
-        for flight in flights {
-            if flight.as_ref().is_some_and(|flight| Arc::ptr_eq(&flight.connection, connection)) {
+        for job in state.jobs.values_mut() {
+            let is_there = |flight: &Flight| Arc::ptr_eq(&flight.connection, connection);
+            if let Some(flight) = job.flights.iter_mut().find(|f| f.as_ref().is_some_and(is_there)) {
                 *flight = None;
+                job.lost = Some((connection.info.clone(), cause.clone()));
             }
         }
+        let cause = if over.is_empty() { cause } else { self.inner.with_obituary(cause, &connection.info) };
         for (index, verdict) in over {
-            let (code, text) = match verdict {
-                Verdict::Unknown => (
-                    Code::ServerLost,
-                    format!(
-                        "{}: {cause}; the service has effects, so the call was not issued again: find out whether it was done",
-                        self.name
-                    ),
-                ),
-                Verdict::Kills => (
-                    Code::Poisoned,
-                    format!(
-                        "{}: {LIVES} servers died under this task, the last two while they had nothing else to do, so it is \
-                     given up: {cause}; look at its input, and at what those servers said",
-                        self.name
-                    ),
-                ),
-            };
-            state.fail(index, Error::new(code, text));
+            state.fail(index, losses::over(&self.name, verdict, &cause));
         }
     }
 
@@ -532,6 +553,7 @@ impl Driver {
 
     /// The results of a task in memory of their own.
     pub fn outcome(&self, Ended { index, end }: Ended) -> Task {
+        let printed = end.printed();
         let outcome = match end {
             End::Error(e) => Err(e),
             End::Reply(connection, returned, given) => match lock(&self.state).offer.clone() {
@@ -539,7 +561,7 @@ impl Driver {
                 None => Err(Error::internal("a task has a reply and no service")),
             },
         };
-        Task { index, outcome }
+        Task { index, outcome, printed }
     }
 
     /// Its arrays where they are to be, and its values.
@@ -548,7 +570,7 @@ impl Driver {
         Ended { index, end }: Ended,
         places: impl FnOnce(u64) -> Result<Vec<Arg<'a>>>,
     ) -> Task<Value> {
-        let places = places(index);
+        let (places, printed) = (places(index), end.printed());
         let offer = lock(&self.state).offer.clone();
         let outcome = match (end, offer) {
             (End::Error(e), _) => Err(e),
@@ -568,7 +590,7 @@ impl Driver {
                 }
             }
         };
-        Task { index, outcome }
+        Task { index, outcome, printed }
     }
 
     pub fn cancel(&self, index: u64) -> bool {

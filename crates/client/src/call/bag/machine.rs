@@ -336,6 +336,11 @@ impl Machine {
         self.servers.retain(|s| !s.is_closed || !s.under_way.is_empty());
     }
 
+    /// Servers that died when a task had begun there.
+    pub fn deaths(&self, index: u64) -> u8 {
+        self.tasks.get(&index).map_or(0, |task| task.deaths)
+    }
+
     /// Whether a task waits and no server would take it, however long.
     pub fn is_starved(&self) -> bool {
         self.is_waiting() && self.servers.iter().all(|s| s.is_closed)

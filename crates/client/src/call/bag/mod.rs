@@ -26,6 +26,7 @@
 mod driver;
 mod fates;
 mod knocks;
+mod losses;
 mod machine;
 mod results;
 mod tail;
@@ -37,6 +38,7 @@ use std::time::{Duration, Instant};
 use forebay_types::{ArrayMeta, Code, Error, Result, Signature};
 
 use super::args::{Arg, Value};
+use super::reply::Printed;
 use super::table::Offer;
 use super::{Client, lock};
 use driver::{Driver, Ended, Held};
@@ -85,6 +87,8 @@ pub struct Task<V = TaskValue> {
     pub index: u64,
     /// Its results in the order of the signature, or its error.
     pub outcome: Result<Vec<V>>,
+    /// What the service printed, if it has failed and its server tells.
+    pub printed: Option<Printed>,
 }
 
 /// What a bag does next.

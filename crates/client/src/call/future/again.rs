@@ -48,7 +48,7 @@ impl Future<'_> {
 
     fn with_obituary(&self, done: Result<()>, info: &ServerInfo) -> Result<()> {
         match done {
-            Err(e) if info.supervised && matches!(e.code(), Code::ServerLost | Code::Poisoned) => {
+            Err(e) if matches!(e.code(), Code::ServerLost | Code::Poisoned) => {
                 Err(self.inner.with_obituary(e, info))
             }
             done => done,

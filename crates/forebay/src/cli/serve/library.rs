@@ -4,6 +4,7 @@ use super::Serve;
 use forebay::serve::{Host, Server, Signals};
 use forebay::{Error, Result, parse_bytes};
 use forebay_foreign::{Loaded, board};
+use forebay_host::output::Output;
 use forebay_idl::Library;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::fs::File;
@@ -40,13 +41,15 @@ pub fn run(options: &Serve, idl: &Path, parent: u32) -> Result<()> {
     let board = std::io::stdin().as_fd().try_clone_to_owned();
     let board = board.map_err(|e| Error::io("cannot keep the board of the supervisor", e))?;
     board::write_to(&File::from(board))?;
+    // Before it is loaded, for a library may look whether it prints to a terminal.
+    let output = Output::adopt(&options.output)?;
     let library = read(idl)?;
     let path = path_of(options, &library, idl)?;
     let loaded = Loaded::open(&path)?;
     let name = options.name.clone().unwrap_or_else(|| {
         Path::new(&path).file_name().map_or_else(|| path.clone(), |n| n.to_string_lossy().into_owned())
     });
-    let mut server = Server::new(&name).supervised();
+    let mut server = Server::new(&name).supervised().output(output);
     if let Some(workers) = options.workers {
         server = server.workers(workers as usize);
     }

@@ -56,6 +56,9 @@ pub struct Serve {
     /// The process of the supervisor: this one loads the library.
     #[arg(long, hide = true, value_name = "PID")]
     child_of: Option<u32>,
+    /// Descriptors of the supervisor's for what it prints.
+    #[arg(long, hide = true, value_delimiter = ',')]
+    output: Vec<i32>,
     /// Routines that are offered no more.
     #[arg(long, hide = true, value_delimiter = ',')]
     withdrawn: Vec<String>,

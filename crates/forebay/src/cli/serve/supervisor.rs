@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! supervisor --- board: which routines run, in shared memory
+//!            --- output: what the child prints goes through pipes, and what it left there goes on when it has died
 //!            --- child: loads the library, serves; dies with the supervisor
 //! ```
 //! The supervisor has no library and no client, so nothing of theirs can end it. A routine that has run in three deaths
@@ -10,10 +11,12 @@
 use super::{Serve, library};
 use forebay::{Error, Result};
 use forebay_foreign::board;
+use forebay_host::output::Pipe;
 use forebay_host::{directories, environment, sockets, wait::jitter};
 use forebay_idl::Library;
 use forebay_link::Locator;
 use forebay_types::directory::BrokerRequest;
+use forebay_types::ending;
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -36,6 +39,8 @@ const DEATHS: u32 = 3;
 const GRACE: Duration = Duration::from_secs(15);
 /// How long the broker may take to hear how the child died.
 const TELL: Duration = Duration::from_secs(2);
+/// Bytes of its last lines that the broker is told.
+const TOLD: usize = 3 * 1024;
 /// Stacks of its threads: automatic arrays of Fortran lie there.
 const STACK: &str = "67108864";
 
@@ -86,7 +91,8 @@ impl Supervisor {
         let (mut wait, mut unready) = (FIRST_WAIT, 0);
         loop {
             board::clear(&self.board)?;
-            let mut child = self.start()?;
+            let mut output = [Pipe::new()?, Pipe::new()?];
+            let mut child = self.start(&mut output)?;
             let pid = child.id();
             let (tell, began) = (self.tell.clone(), Instant::now());
             thread("wait", move || {
@@ -95,10 +101,15 @@ impl Supervisor {
                     let _ = tell.send(Heard::Ended(status));
                 }
             })?;
-            let status = match self.events.recv() {
-                Ok(Heard::Ended(status)) => status,
-                Ok(Heard::Signal) | Err(_) => return self.end(pid),
+            let heard = self.events.recv();
+            let (status, ended) = match heard {
+                Ok(Heard::Ended(status)) => (Some(status), Ok(())),
+                Ok(Heard::Signal) | Err(_) => (None, self.end(pid)),
             };
+            let [out, err] = output;
+            out.end(1);
+            let last_lines = err.end(2);
+            let Some(status) = status else { return ended };
             // It may have been killed.
             let _ = directories::runtime_dir().map(|dir| sockets::sweep_sockets(&dir));
             let seen = board::read_from(&self.board)?;
@@ -117,7 +128,7 @@ impl Supervisor {
                 wait = FIRST_WAIT;
             }
             let waits = jitter(wait);
-            self.tell_of_death(status, &seen, waits);
+            self.tell_of_death(status, &seen, waits, &last_lines);
             if let Ok(Heard::Signal) | Err(RecvTimeoutError::Disconnected) = self.events.recv_timeout(waits) {
                 return Ok(());
             }
@@ -125,27 +136,32 @@ impl Supervisor {
         }
     }
 
-    fn start(&self) -> Result<Child> {
+    fn start(&self, output: &mut [Pipe; 2]) -> Result<Child> {
         let exe = std::env::current_exe().map_err(|e| Error::io("cannot find this program", e))?;
         let board = self.board.try_clone().map_err(|e| Error::io("cannot hand the board over", e))?;
         let mut command = Command::new(exe);
+        let handed: Vec<String> = handed_over(output, true)?.iter().map(i32::to_string).collect();
         command
             .args(std::env::args_os().skip(1).filter(|word| word != "--stop-with-stdin"))
-            .args(["--child-of", &std::process::id().to_string()])
+            .args(["--child-of", &std::process::id().to_string(), "--output", &handed.join(",")])
             .stdin(Stdio::from(board))
             // Stubs of this very library would call themselves.
             .env_remove("LD_PRELOAD")
             .env(environment::STUBS, "off")
             .env("RUST_MIN_STACK", STACK)
+            // What Fortran prints goes at once, as what C prints line by line: a crash takes nothing along.
+            .env("GFORTRAN_UNBUFFERED_PRECONNECTED", "y")
             .envs(self.library.settings.env.iter().map(|(name, value)| (name, value)));
         if !self.withdrawn.is_empty() {
             command.args(["--withdrawn", &self.withdrawn.join(",")]);
         }
-        command.spawn().map_err(|e| Error::io("cannot start the process of the library", e))
+        let child = command.spawn().map_err(|e| Error::io("cannot start the process of the library", e));
+        handed_over(output, false)?;
+        child
     }
 
     /// Says what has happened, and withdraws what has ended too many lives.
-    fn tell_of_death(&mut self, status: ExitStatus, seen: &board::Seen, waits: Duration) {
+    fn tell_of_death(&mut self, status: ExitStatus, seen: &board::Seen, waits: Duration, last_lines: &str) {
         let name = |number: &u32| self.library.routines.get(*number as usize).map(|r| r.name.clone());
         let mut numbers = seen.routines.clone();
         numbers.sort_unstable();
@@ -155,7 +171,11 @@ impl Supervisor {
         let how = status.signal().map_or_else(|| status.to_string(), signal_name);
         let how = format!("{how}{within}");
         if let Some(incarnation) = seen.incarnation {
-            let died = BrokerRequest::Died { incarnation, how: how.clone() };
+            let said = match ending(last_lines.trim_end(), TOLD) {
+                "" => String::new(),
+                said => format!("; at last it wrote to standard error:\n{said}"),
+            };
+            let died = BrokerRequest::Died { incarnation, how: format!("{how}{said}") };
             // Clients that hear nothing of it say what they know: that it died.
             let _ =
                 Locator::at(None).connect("supervisor", TELL).and_then(|mut w| w.ask_with(&died, &[], TELL));
@@ -196,6 +216,12 @@ impl Supervisor {
             }
         }
     }
+}
+
+/// The numbers of the descriptors that a child is handed, or what is left of them here when it has started.
+fn handed_over(output: &mut [Pipe; 2], inherits: bool) -> Result<Vec<i32>> {
+    let each = output.iter_mut().map(|pipe| pipe.hand_over(inherits));
+    Ok(each.collect::<Result<Vec<_>>>()?.concat())
 }
 
 /// The name of a signal, for people.
