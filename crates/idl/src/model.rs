@@ -322,9 +322,11 @@ impl Routine {
         e.text(&|at: &usize| self.args.get(*at).map(|a| a.name.clone()).unwrap_or_default())
     }
 
-    /// An array as the file has it: `b:f64[n,nrhs]`.
+    /// An argument as the file has it: `b:f64[n,nrhs]`, `info:i32`.
     pub fn kind_of(&self, arg: &Arg) -> String {
         match &arg.kind {
+            Kind::Scalar(s) if s.of == Type::Char => format!("{}:char", arg.name),
+            Kind::Scalar(s) => format!("{}:{}", arg.name, s.of.dtype()),
             Kind::Array(array) => {
                 let extents: Vec<String> = array.extents.iter().map(|e| self.text(e)).collect();
                 format!("{}:{}[{}]", arg.name, array.dtype, extents.join(", "))
