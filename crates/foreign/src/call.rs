@@ -159,12 +159,16 @@ pub(crate) fn extents<const N: usize>(
     }
 }
 
-/// Calls the symbol. Scalars that come back are among `scalars` then.
+/// Calls the symbol, or the functions of a chain. Scalars that come back are among `scalars` then.
 pub(crate) fn invoke<const N: usize>(
     prepared: &Prepared,
     scalars: &mut Scalars<N>,
     places: &Places<N>,
-) -> [u8; 32] {
+) -> Result<[u8; 32]> {
+    if let Some(chain) = &prepared.chain {
+        let how = (prepared.number, prepared.lock.as_deref());
+        return chain.invoke(&prepared.routine, how, scalars, places).map(|()| [0; 32]);
+    }
     let args = &prepared.routine.args;
     let mut frame = Frame::new();
     let mut result = [0u128; 2];
@@ -206,7 +210,7 @@ pub(crate) fn invoke<const N: usize>(
     if prepared.result_first {
         returned[..16].copy_from_slice(&result[0].to_le_bytes());
     }
-    returned
+    Ok(returned)
 }
 
 /// A value that the library gave, as callers get it.
@@ -246,7 +250,7 @@ fn run_with<const N: usize>(prepared: &Prepared, form: &Form, call: &mut Call) -
         ask(prepared, &mut scalars, &mut places, &mut keep)?;
     }
     provide_work(routine, &scalars, &mut places, &mut keep)?;
-    let returned = invoke(prepared, &mut scalars, &places);
+    let returned = invoke(prepared, &mut scalars, &places)?;
     let note = ffi::take_note();
     if let Some(note) = note
         && !(form.native && routine.xerbla)
@@ -454,7 +458,7 @@ fn ask<const N: usize>(
     }
     provide_work(routine, scalars, places, keep)?;
     let bits = scalars.bits;
-    invoke(prepared, scalars, places);
+    invoke(prepared, scalars, places)?;
     scalars.bits = bits;
     if let Some(note) = ffi::take_note() {
         return Err(told(routine, &note));

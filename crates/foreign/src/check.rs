@@ -20,11 +20,13 @@ mod run;
 mod trials;
 
 use std::io::Write;
+use std::sync::Arc;
 
 use forebay_idl::{Arg, Array, Expr, Kind, Library, Routine};
 use forebay_types::{DType, Error, Result, Way};
 
 use crate::call::{MOST, Scalars, extents};
+use crate::chain::Chain;
 use crate::elf;
 use crate::ffi;
 use crate::loaded::Loaded;
@@ -66,13 +68,13 @@ pub fn symbols(path: &str, library: &Library) -> Result<Vec<String>> {
     let own = elf::mapped().into_iter().filter(|p| !before.contains(p));
     let names: Vec<String> =
         own.filter_map(|p| std::fs::read(p).ok()).flat_map(|file| elf::names(&file)).collect();
-    let say = |routine: &&Routine| {
-        let alike = elf::alike(&routine.symbol, &names);
+    let say = |(routine, symbol): &(&Routine, &str)| {
+        let alike = elf::alike(symbol, &names);
         let has = match alike.is_empty() {
             true => "leave the line out, or correct `symbol`".to_owned(),
             false => format!("it has {}", alike.join(", ")),
         };
-        format!("line {}: {path} has no {}; {has}", routine.place.line, routine.symbol)
+        format!("line {}: {path} has no {symbol}; {has}", routine.place.line)
     };
     Ok(missing.iter().map(say).collect())
 }
@@ -81,10 +83,14 @@ pub fn symbols(path: &str, library: &Library) -> Result<Vec<String>> {
 /// tried; a process that dies has said there what it died of. With `slack` it may read 256 bytes behind its arrays.
 pub fn calls(path: &str, routine: &Routine, slack: bool, out: &mut impl Write) -> Result<Verdict> {
     let loaded = Loaded::open(path)?;
-    let symbol = loaded.symbol(routine);
+    let symbol = loaded.symbol(&routine.symbol);
     let symbol = symbol.ok_or_else(|| Error::bad(format!("{path} has no {}", routine.symbol)))?;
     let returns = Returns::of(routine);
-    let prepared = |call| Prepared::with(routine, 0, symbol, None, returns.probe(call));
+    let prepared = |call| {
+        let mut prepared = Prepared::with(routine, 0, symbol, None, returns.probe(call))?;
+        prepared.chain = Chain::of(routine, |name| loaded.symbol(name), &Arc::default())?;
+        Ok::<_, Error>(prepared)
+    };
     let prepared = [prepared(0)?, prepared(1)?];
     ffi::report_faults();
     let seen = routine.args.iter().map(|_| Seen::default()).collect();

@@ -327,10 +327,9 @@ const CANARY_BYTE: u8 = 0x3f;
 pub(crate) const SLACK: [u8; 2] = [CANARY_BYTE, 0xbf];
 
 impl Guarded {
-    /// With `slack` there are such bytes between its end and the page.
-    pub fn new(bytes: usize, slack: Option<u8>) -> Option<Guarded> {
+    /// Between its end and the page there are so many bytes of that kind.
+    pub fn new(bytes: usize, slack: usize, behind: u8) -> Option<Guarded> {
         let page = rustix::param::page_size();
-        let (behind, slack) = slack.map_or((0, 0), |byte| (byte, CANARY));
         let mapped = (bytes + CANARY + slack).next_multiple_of(page) + page;
         let flags = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping, which replaces none.

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use forebay_idl::{Arg, Convention, Hidden, Kind, Published, Routine, Source, Type};
 use forebay_types::{DType, Error, Result};
 
+use crate::chain::Chain;
 use crate::ffi::{Interface, MOST, Passed, Symbol};
 
 /// A routine that can be called.
@@ -27,6 +28,8 @@ pub(crate) struct Prepared {
     pub asks: bool,
     /// Real numbers that are passed behind all arguments, where no routine looks: only trials have them.
     pub more: Vec<u64>,
+    /// What is called instead of the symbol.
+    pub chain: Option<Chain>,
 }
 
 /// One of its two services: which parameter of the call is which argument.
@@ -129,6 +132,7 @@ impl Prepared {
             has_arrays: routine.args.iter().any(|a| matches!(a.kind, Kind::Array(_))),
             asks,
             more,
+            chain: None,
         })
     }
 }

@@ -4,7 +4,7 @@ use forebay_idl::{Array, Kind, Routine};
 use forebay_types::{DType, Error, Order, Result, Way};
 
 use crate::call::{MOST, Places, Scalars, extents, invoke, provide_lengths};
-use crate::ffi::{self, Guarded};
+use crate::ffi::{self, CANARY, Guarded};
 use crate::prepared::{Prepared, passed_dtype};
 
 /// What lies in memory before a call.
@@ -51,6 +51,10 @@ pub(super) struct Ran {
 }
 
 impl Ran {
+    fn refused(e: &Error) -> Ran {
+        Ran { held: Vec::new(), touched: None, returned: [0; 32], refused: Some(e.text().to_owned()) }
+    }
+
     pub fn of(&self, at: usize) -> Option<&Held> {
         self.held.iter().find(|h| h.at == at)
     }
@@ -95,10 +99,7 @@ pub(super) fn run(prepared: &Prepared, scalars: &Scalars<MOST>, slack: bool, fil
     }
     let works = match provide_lengths(prepared, &mut scalars, &mut memory.places) {
         Ok(works) => works,
-        Err(e) => {
-            let refused = Some(e.text().to_owned());
-            return Ok(Ran { held: Vec::new(), touched: None, returned: [0; 32], refused });
-        }
+        Err(e) => return Ok(Ran::refused(&e)),
     };
     for (at, dtype, elements) in works {
         memory.add((at, Way::InOut, dtype), vec![0; elements as usize * dtype.size()])?;
@@ -107,6 +108,10 @@ pub(super) fn run(prepared: &Prepared, scalars: &Scalars<MOST>, slack: bool, fil
     ffi::watch_guards(memory.rooms.iter().map(|(held, room)| (room.behind(), held.at as u32)));
     let returned = invoke(prepared, &mut scalars, &memory.places);
     ffi::watch_guards(std::iter::empty());
+    let returned = match returned {
+        Ok(returned) => returned,
+        Err(e) => return Ok(Ran::refused(&e)),
+    };
     let says = |note: ffi::Note| {
         format!("{} says that argument {} is wrong", String::from_utf8_lossy(note.name()), note.info)
     };
@@ -120,7 +125,13 @@ impl Memory<'_> {
 
     fn add(&mut self, (at, way, dtype): (usize, Way, DType), before: Vec<u8>) -> Result<()> {
         let other = usize::from(self.fill.behind & 1 << at != 0);
-        let room = Guarded::new(before.len(), self.slack.then_some(ffi::SLACK[other]));
+        let align = match &self.routine().args[at].kind {
+            Kind::Array(array) => array.align.unwrap_or(1),
+            _ => 1,
+        };
+        let slack = if self.slack { CANARY } else { 0 };
+        let slack = (before.len() + slack).next_multiple_of(align) - before.len();
+        let room = Guarded::new(before.len(), slack, ffi::SLACK[other]);
         let mut room =
             room.ok_or_else(|| Error::bad(format!("there is no memory for {} bytes", before.len())))?;
         room.bytes().copy_from_slice(&before);
