@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use forebay::serve::{Arg, Call, Host, Signals};
+use forebay::serve::{Arg, Call, Host, Incarnation, Signals};
 use forebay::{Array, Code, Error, Param, Scalar, Signature, Way};
 use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
@@ -66,7 +66,7 @@ pub fn pause_before(restarts: u32) -> f64 {
 #[pyo3(signature = (broker, life, how))]
 pub fn tell_of_death(py: Python<'_>, broker: Option<PathBuf>, life: u64, how: &str) -> PyResult<()> {
     released(py, || {
-        forebay::serve::tell_of_death(broker.as_deref(), life, how);
+        forebay::serve::tell_of_death(broker.as_deref(), Incarnation(life), how, Vec::new());
         Ok(())
     })
 }

@@ -24,7 +24,7 @@ pub mod serve {
     pub use forebay_host::parent::stop_with_parent;
     pub use forebay_host::wait::pause_before;
     pub use forebay_server::{Arg, Body, Call, Running, Server};
-    pub use forebay_types::directory::Load;
+    pub use forebay_types::directory::{Incarnation, Load};
 
     use forebay_host::output::Output;
     use forebay_types::Result;

@@ -209,9 +209,10 @@ impl Host {
     }
 }
 
-/// Tells the broker how a supervised server has died, for clients that ask; without it they say what they know.
-pub fn tell_of_death(broker: Option<&Path>, life: u64, how: &str) {
-    let died = BrokerRequest::Died { incarnation: Incarnation(life), how: how.to_owned() };
+/// Tells the broker how a supervised server has died, and which of its services are not offered again, for clients that
+/// ask; without it they say what they know.
+pub fn tell_of_death(broker: Option<&Path>, life: Incarnation, how: &str, withdrawn: Vec<String>) {
+    let died = BrokerRequest::Died { incarnation: life, how: how.to_owned(), withdrawn };
     // A server that was killed has left its sockets.
     let _ = directories::runtime_dir().map(|dir| sockets::sweep_sockets(&dir));
     let _ = Locator::at(broker).connect("supervisor", TELL).and_then(|mut w| w.ask_with(&died, &[], TELL));

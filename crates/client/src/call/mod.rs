@@ -316,10 +316,23 @@ impl Inner {
     /// The offer of a service. One that is missing at a broker that has just taken the place of a
     /// dead one is waited for, and any other one as long as this client has patience, at most `allowed`.
     fn find(&self, name: &str, tied: Option<&Tied>, allowed: Option<Duration>) -> Result<Arc<Offer>> {
-        self.seek(allowed, |table| match tied {
+        let found = self.seek(allowed, |table| match tied {
             None => table.find(name),
             Some(tied) => table.find(name).and_then(|offer| tied.within(offer)),
-        })
+        });
+        found.map_err(|e| if e.code() == Code::NoServer { self.withdrawn_or(e, name) } else { e })
+    }
+
+    /// Why nobody offers a service any more, if it has ended too many lives of its server.
+    #[cold]
+    fn withdrawn_or(&self, missing: Error, name: &str) -> Error {
+        let Some(how) = self.table.why_withdrawn(name) else { return missing };
+        let text = format!(
+            "{name:?} is offered no more: it ran when the process of its server died again and again, the last time of {how}. \
+             Find out why (`forebay serve --check FILE --call` calls it with small arguments), correct the routine or its line, \
+             and start the server anew"
+        );
+        Error::new(Code::NoServer, text)
     }
 
     /// How long a call that may take so long waits for a server.

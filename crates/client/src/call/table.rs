@@ -480,6 +480,12 @@ impl Table {
         }
     }
 
+    /// After which death a service that nobody offers was withdrawn.
+    pub fn why_withdrawn(&self, service: &str) -> Option<String> {
+        let asked = BrokerRequest::Withdrawn { service: service.to_owned() };
+        serde_json::from_value(self.ask(&mut lock(&self.wire), &asked, SHORT).ok()?).ok()?
+    }
+
     /// A server was found dead or stopped: out of the table, and the broker is told. What the
     /// broker says of it from now on counts again.
     pub fn failed(&self, incarnation: Incarnation) {
