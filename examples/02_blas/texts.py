@@ -19,6 +19,7 @@ _FOUND = _if("range", "I", "iu-il+1", "n")
 OWN = {
     "larf.v": f"[{_ORDER}] inc incv",
     "larf.work": f"[{_OTHER}]",
+    "tpmlqt.v": f"[k,{_ORDER}] ld ldv",  # it says k columns
     "tplqt.t": "[mb,m] ld ldt",  # it says n columns
     "larfx.work": f"[{_OTHER}]",
     "lascl.a": f"[{_if('type', 'B', 'kl+1', _if('type', 'Q', 'ku+1', _if('type', 'Z', '2*kl+ku+1', 'm')))},n] ld lda",

@@ -154,6 +154,34 @@ def test_a_program_linked_with_stubs_calls_a_server_and_one_with_them_in_front_t
     assert calls(report) == 4
 
 
+def test_stubs_have_further_symbols_on_request_and_are_made_of_what_a_server_tells(
+    blas_home: Home, blas: Stubs, linked: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "calls.c").write_text(
+        "#include <stdio.h>\n"
+        "double ddot(int *, double *, int *, double *, int *), ddot__(int *, double *, int *, double *, int *);\n"
+        "int main(void)\n{\n    int n = 3, one = 1;\n    double x[] = { 1, 2, 3 };\n"
+        '    printf("%g %g\\n", ddot(&n, x, &one, x, &one), ddot__(&n, x, &one, x, &one));\n    return 0;\n}\n'
+    )
+    library = tmp_path / "libalso.so"
+    also = ["--also", "%s", "--also", "%s__", "--also", "%s_"]
+    # The server tells which file it serves: by one of its services, or by its name.
+    blas_home.run(linked, FOREBAY_PATIENCE="60")
+    for asked in ("dgemm", "libblas.so.3"):
+        blas_home.run(blas.command, "stubs", "--native", *also, "--build", library, asked, timeout=300)
+        made = tmp_path / "calls"
+        run("cc", "-fno-builtin", tmp_path / "calls.c", library, f"-Wl,-rpath,{tmp_path}", "-o", made)
+        assert blas_home.run(made, FOREBAY_PATIENCE="60") == "14 14\n"
+    process = blas_home.start(blas.command, "stubs", "--lang", "python", "nothing")
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert '"nothing" is neither a file, nor a service or the name of a server of a compiled library' in said
+    process = blas_home.start(blas.command, "stubs", "--native", "--also", "%d", blas.file)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert '"%d" is no pattern of symbols' in said
+
+
 def test_a_child_of_fork_calls_by_a_connection_of_its_own(blas_home: Home, linked: Path) -> None:
     out = blas_home.run(linked, "fork", FOREBAY_PATIENCE="60")
     assert "child 7" in out.splitlines()
@@ -232,3 +260,52 @@ def test_a_module_of_python_calls_the_services(blas_home: Home, blas: Stubs, tmp
     env = {**blas_home.env, "PYTHONPATH": str(tmp_path), "FOREBAY_PATIENCE": "60"}
     out, _ = ended(blas_home.start(sys.executable, "-c", program, env=env))
     assert out == "[[10.0, 14.0], [14.0, 20.0]] 14.0\n"
+
+
+def test_a_module_of_python_refuses_what_an_argument_cannot_be_by_name_and_raises_a_status(
+    kit: Kit, home: Home, tmp_path: Path
+) -> None:
+    (tmp_path / "own.c").write_text(
+        "#include <stdint.h>\n"
+        "int32_t solve(int32_t n, const double *a, double *y)\n"
+        "{ for (int i = 0; i < n; i++) y[i] = a[n * i + i]; return n == 3 ? -2 : n == 4; }\n"
+        "int32_t letter(char c) { return c; }\n"
+    )
+    run("cc", "-shared", "-fPIC", tmp_path / "own.c", "-o", tmp_path / "libown.so")
+    (tmp_path / "own.fbi").write_text(
+        f'fbi 1\nset library "{tmp_path}/libown.so"; set convention c\n'
+        "solve(n:i32, in a:f64[n,n], out y:f64[n]) -> i32 status <0 'argument {-result} is wrong'\n"
+        "letter(c:char) -> i32\n"
+    )
+    (tmp_path / "own_remote.py").write_text(
+        run(kit.prefix / "bin" / "forebay", "stubs", "--lang", "python", tmp_path / "own.fbi")
+    )
+    home.start(kit.prefix / "bin" / "forebay", "serve", "--idl", tmp_path / "own.fbi")
+    program = """
+import forebay as fb, numpy as np, own_remote as own
+def refused(f, *args, **more):
+    try:
+        return f(*args, **more)
+    except fb.Error as e:
+        return f"{type(e).__name__} {e}"
+print(refused(own.solve, [[1.0, 2.0], [3.0, 4.0]]))
+print(refused(own.solve, np.ones(4)))
+print(refused(own.solve, np.ones((2, 2), np.float32)))
+print(refused(own.solve, np.ones((2, 2)), n=2**40))
+print(refused(own.solve, np.ones((2, 2)), n="two"))
+print(refused(own.letter, ""), refused(own.letter, 3), refused(own.letter, "b"))
+print(refused(own.solve, np.diag([3.0, 5.0])), refused(own.solve, np.ones((3, 3))), refused(own.solve, np.ones((4, 4))))
+"""
+    env = {**home.env, "PYTHONPATH": str(tmp_path), "FOREBAY_PATIENCE": "60"}
+    out, _ = ended(home.start(sys.executable, "-c", program, env=env))
+    wanted = [
+        r"BadArgument solve: a is \[\[1.0, 2.0\], \[3.0, 4.0\]\], list; pass an array of NumPy, of float64 with 2 axes",
+        r"BadArgument solve: a has the shape \(4,\); pass an array of float64 with 2 axes",
+        r"BadArgument solve: parameter a is f64\[n,n\]: got f32\(2, 2\); convert its elements to f64",
+        r"BadArgument solve: n is 1099511627776, int; pass an integer from -2147483648 to 2147483647",
+        r"BadArgument solve: n is 'two', str; pass an integer",
+        r"BadArgument letter: c is '', str; pass one character BadArgument letter: c is 3, int; pass one character 98",
+        r"\[3. 5.\] Failed solve: argument 2 is wrong Failed solve: its status is 1",
+    ]
+    for line, pattern in zip(out.splitlines(), wanted, strict=True):
+        assert re.match(pattern, line), f"{line}\n{pattern}"

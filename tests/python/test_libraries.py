@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import os
+import platform
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +18,7 @@ import forebay as fb
 import numpy as np
 import pytest
 from conftest import ROOT, Place, until
+from places import forebay_exe
 
 BLAS = ROOT / "examples" / "02_blas"
 
@@ -23,6 +26,7 @@ SOURCE = r"""
 #include <stdint.h>
 #include <stdlib.h>
 #include <unistd.h>
+void bye(void) { exit(0); }
 void crash(void) { *(volatile int *)8 = 1; }
 void hang(void) { for (;;) pause(); }
 double twice(double x) { return 2 * x; }
@@ -71,6 +75,7 @@ void works_(const int32_t *n, double *x, double *work, const int32_t *lwork, int
 LINES = """fbi 1
 set library "./libown.so"
 set convention c
+bye()
 crash()
 hang()
 twice(x:f64) -> f64
@@ -303,12 +308,94 @@ def test_who_calls_a_routine_that_crashes_hears_how_and_the_rest_serves_on(own: 
         with pytest.raises(fb.ServerLost, match=r"Its process died: SIGSEGV in crash"):
             hasty.call("crash")
     assert own.client.call("twice", 1.0) == 2
-    with pytest.raises(fb.NoServer, match="twice"):
-        hasty.call("crash")
+    for name in ("crash", "native/crash"):
+        says = rf'"{name}" is offered no more.*SIGSEGV in crash.*start the server anew'
+        with pytest.raises(fb.NoServer, match=says):
+            hasty.call(name)
     own.process.terminate()
     _, said = own.process.communicate(timeout=20)
     assert said.count("is started again") == 3
     assert "crash ran in 3 deaths and is withdrawn; the rest serves on" in said
+
+
+def test_a_routine_that_ends_its_process_is_told_as_what_it_is(own: Served) -> None:
+    hasty = fb.connect()
+    for _ in range(3):
+        assert own.client.call("twice", 1.0) == 2
+        with pytest.raises(fb.ServerLost, match=r"Its process died: exit\(0\) in bye"):
+            hasty.call("bye")
+    assert own.client.call("twice", 1.0) == 2
+    with pytest.raises(fb.NoServer, match=r"exit\(0\) in bye"):
+        hasty.call("bye")
+    checked = own.place.forebay("serve", "--check", "own.fbi", "--call", "bye", cwd=own.folder)
+    out, _ = checked.communicate(timeout=30)
+    assert "bye: it ends its process by exit(0), which would end the server; leave it out" in out
+
+
+def test_a_server_whose_program_was_installed_anew_starts_its_library_again(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled(tmp_path, SOURCE)
+    (tmp_path / "own.fbi").write_text(LINES)
+    command = tmp_path / "forebay"
+    shutil.copy(str(forebay_exe()), command)
+    process = place.start(command, "serve", "--idl", "own.fbi", cwd=tmp_path)
+    client = client_at(place, monkeypatch)
+    assert client.call("twice", 1.0) == 2
+    command.unlink()
+    with pytest.raises(fb.ServerLost):
+        fb.connect().call("crash")
+    assert client.call("twice", 1.0) == 2
+    process.terminate()
+    assert process.wait(20) == 0
+
+
+STATE = r"""
+#include <stdint.h>
+#include <stdlib.h>
+#include <unistd.h>
+static double common;
+static int busy;
+/* As a routine with COMMON: what it computes with lies in memory that all calls of a process share. */
+int32_t keeps(double x, double *y)
+{
+    if (busy++) abort();
+    common = x;
+    usleep(20000);
+    *y = common;
+    busy--;
+    return getpid();
+}
+void crash(void) { abort(); }
+"""
+
+
+def test_a_library_with_a_state_has_a_process_for_each_worker(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled(tmp_path, STATE)
+    (tmp_path / "own.fbi").write_text(
+        'fbi 1\nset library "./libown.so"; set convention c; set threads process\n'
+        "keeps(x:f64, out y:f64) -> i32\ncrash() effects\n"
+    )
+    process = place.forebay("serve", "--idl", "own.fbi", "--workers", "3", cwd=tmp_path)
+    client = client_at(place, monkeypatch)
+
+    def called() -> set[int]:
+        futures = [client.call_async("keeps", float(i)) for i in range(12)]
+        results = [future.wait() for future in futures]
+        assert [y for y, _ in results] == list(range(12))
+        return {pid for _, pid in results}
+
+    until(lambda: len(called()) == 3, 20, "three processes that work")
+    before = called()
+    with pytest.raises(fb.ServerLost, match="SIGABRT in crash"):
+        fb.connect().call("crash")
+    until(lambda: len(called()) == 3, 20, "three processes again")
+    assert len(before & called()) == 2
+    process.terminate()
+    assert process.wait(20) == 0
+    assert not [line for line in place.processes() if "--child-of" in line]
 
 
 def test_a_routine_that_hangs_ends_with_its_supervisor_however_that_ends(own: Served) -> None:
@@ -340,16 +427,15 @@ def test_a_library_that_is_not_there_or_lacks_a_symbol_is_named(place: Place, tm
     assert "./libown.so has not 1 symbol that the interface file names: twicc (line 4)" in refused(
         head + "twicc(x:f64) -> f64\n", "--idl"
     )
-    assert "threads process is not served by this version" in refused(
-        head + "twice(x:f64) -> f64 threads process\n", "--idl"
-    )
     assert 'f.fbi:4:14: "m" is used by x but is no argument; add m:i32' in refused(
         head + "twice(x:f64[m])", "--idl"
     ).replace("x is an array", "") or "has no direction" in refused(head + "twice(x:f64[m])", "--idl")
     (tmp_path / "f.fbi").write_text(head + "twicc(x:f64) -> f64\n")
     process = place.forebay("serve", "--check", "f.fbi", cwd=tmp_path, text=True)
-    out, _ = process.communicate(timeout=30)
+    out, said = process.communicate(timeout=30)
     assert out == "line 4: ./libown.so has no twicc; it has twice\n"
+    said = refused(head.replace("own", "none") + "twice(x:f64) -> f64\n", "--check")
+    assert said.startswith("forebay: cannot load ./libnone.so: ") and said.count("\n") == 1
 
 
 def test_an_extent_that_lies_is_named_by_the_check(place: Place, tmp_path: Path) -> None:
@@ -361,7 +447,7 @@ def test_an_extent_that_lies_is_named_by_the_check(place: Place, tmp_path: Path)
         "behind(n:i32, inout x:f64[n])\n"
         "before(n:i32, inout x:f64[n])\n"
         "never(n:i32, inout x:f64[n])\n"
-        "works(n:i32, inout x:f64[max(1,n)], work w:f64[max(1,lwork)] query lwork, lwork, out info:i32)\n"
+        "works(n:i32, out x:f64[1], work w:f64[max(1,lwork)] query lwork, lwork, out info:i32)\n"
     )
     process = place.forebay("serve", "--check", "f.fbi", "--call", cwd=tmp_path)
     out, said = process.communicate(timeout=60)
@@ -383,6 +469,134 @@ def test_the_interface_files_of_the_example_are_true_as_far_as_can_be_seen(
         assert (tmp_path / name).read_text() == (BLAS / name).read_text(), f"run  python {BLAS / 'make.py'}"
         out = place.command("serve", "--check", BLAS / name, "--call", timeout=100)
         assert out.endswith("nothing is wrong that could be seen\n")
+
+
+def test_transforms_are_those_of_the_same_library_to_the_bit(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = place.forebay("serve", "--idl", BLAS / "fftw.fbi", "--workers", "2")
+    client = client_at(place, monkeypatch)
+    library = ctypes.CDLL("libfftw3.so.3")
+    draw = np.random.default_rng(7)
+
+    def aligned(shape: tuple[int, ...], dtype: type) -> np.ndarray:
+        size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        raw = np.zeros(size + 64, np.uint8)
+        start = -raw.ctypes.data % 64
+        return raw[start : start + size].view(dtype).reshape(shape)
+
+    def local(
+        maker: str, runner: str, sizes: tuple[int, ...], x: np.ndarray, y: np.ndarray, *flags: int
+    ) -> None:
+        make, free = getattr(library, maker), library.fftw_destroy_plan
+        make.restype = ctypes.c_void_p
+        pointers = ctypes.c_void_p(x.ctypes.data), ctypes.c_void_p(y.ctypes.data)
+        plan = ctypes.c_void_p(make(*sizes, *pointers, *flags))
+        getattr(library, runner)(plan, *pointers)
+        free(plan)
+
+    cases = [("dft_1d", (n,), -1) for n in (1, 2, 7, 64, 1000, 4096)]
+    cases += [("dft_1d_back", (n,), 1) for n in (7, 1000)]
+    cases += [("dft_2d", (12, 35), -1), ("dft_2d_back", (12, 35), 1)]
+    for name, shape, sign in cases:
+        x, here, there = (
+            aligned(shape, np.complex128),
+            aligned(shape, np.complex128),
+            np.zeros(shape, np.complex128),
+        )
+        x[...] = draw.standard_normal(shape) + 1j * draw.standard_normal(shape)
+        maker = f"fftw_plan_{name.removesuffix('_back')}"
+        local(maker, "fftw_execute_dft", shape, x, here, sign, 64)
+        for given in (x, np.concatenate([x[:1], x])[1:]):
+            for _ in range(3):
+                client.call(name, *shape, given, there)
+                assert here.tobytes() == there.tobytes(), (name, shape)
+    for n in (1, 6, 7, 1000):
+        x, half = aligned((n,), np.float64), aligned((n // 2 + 1,), np.complex128)
+        x[...] = draw.standard_normal(n)
+        there = np.zeros(n // 2 + 1, np.complex128)
+        local("fftw_plan_dft_r2c_1d", "fftw_execute_dft_r2c", (n,), x, half, 80)
+        client.call("dft_r2c_1d", n, x, there)
+        assert half.tobytes() == there.tobytes()
+        back, home = aligned((n,), np.float64), np.zeros(n)
+        local("fftw_plan_dft_c2r_1d", "fftw_execute_dft_c2r", (n,), half, back, 80)
+        client.call("dft_c2r_1d", n, there, home)
+        assert home.tobytes() == back.tobytes() and np.allclose(home / n, x)
+        assert half.tobytes() == there.tobytes()
+    with pytest.raises(fb.RemoteError, match="it does not hold that n is positive"):
+        client.call("dft_1d", 0, np.zeros(0, np.complex128), np.zeros(0, np.complex128))
+    process.terminate()
+    assert process.wait(20) == 0
+    out = place.command("serve", "--check", BLAS / "fftw.fbi", "--call", timeout=100)
+    assert out.endswith("nothing is wrong that could be seen\n")
+
+
+PLANS = r"""
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+static int made, freed;
+/* A plan that lets nobody else make one meanwhile, and tries itself out on the arrays. */
+typedef struct { int32_t n; } plan;
+static int busy;
+plan *make(int32_t n, double *x, int32_t flags)
+{
+    if (n > 100) return NULL;
+    if (__sync_fetch_and_add(&busy, 1)) abort();
+    for (int32_t i = 0; i < n; i++) x[i] = flags;
+    plan *p = malloc(sizeof *p);
+    p->n = n;
+    made++;
+    __sync_fetch_and_sub(&busy, 1);
+    return p;
+}
+void drop(plan *p)
+{
+    if (__sync_fetch_and_add(&busy, 1)) abort();
+    p->n = -1;
+    freed++;
+    fprintf(stderr, "made %d freed %d\n", made, freed);
+    __sync_fetch_and_sub(&busy, 1);
+}
+void run(const plan *p, double *x)
+{
+    if (p->n < 0) abort();
+    for (int32_t i = 0; i < p->n; i++) x[i] += 1;
+}
+int32_t plans(void) { return 10000 * made + freed; }
+"""
+
+
+def test_a_plan_is_made_once_for_each_size_and_freed_when_it_is_thrown_out_and_at_the_end(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled(tmp_path, PLANS)
+    (tmp_path / "own.fbi").write_text(
+        'fbi 1\nset library "./libown.so"; set convention c; set threads safe\n'
+        "chain bump(n:i32, inout x:f64[n]) plan p = make(n, x, const 9) keep 2 free drop(p) call run(p, x)\n"
+        "plans() -> i32\n"
+    )
+    process = place.forebay("serve", "--idl", "own.fbi", "--workers", "4", cwd=tmp_path)
+    client = client_at(place, monkeypatch)
+    x = np.zeros(5)
+    for _ in range(10):
+        client.call("bump", 5, x)
+        client.call("bump", 3, x[:3])
+    assert x.tolist() == [20, 20, 20, 10, 10] and client.call("plans") == 20000
+    client.call("bump", 4, x[:4])
+    assert client.call("plans") == 30001
+    client.call("bump", 3, x[:3])
+    assert client.call("plans") == 30001
+    futures = [client.call_async("bump", n, np.zeros(n)) for n in [7, 8, 9, 10] * 50]
+    for future in futures:
+        future.wait()
+    made, freed = divmod(client.call("plans"), 10000)
+    assert made - freed == 2
+    with pytest.raises(fb.RemoteError, match="bump: make makes no plan of these arguments; change them"):
+        client.call("bump", 101, np.zeros(101))
+    process.terminate()
+    _, said = process.communicate(timeout=20)
+    assert process.returncode == 0 and f"made {made} freed {made}" in said
 
 
 # Types as a file names them, as C does, and as NumPy does.
@@ -632,3 +846,143 @@ def dies(n):
     assert tasks[0] == 0
     assert isinstance(tasks[1], fb.NoServer)
     assert "2 servers died while this task was running there" in str(tasks[1])
+
+
+LIARS = r"""
+#include <complex.h>
+#include <math.h>
+#include <stdint.h>
+void axpy_(const int32_t *n, const double *a, const double *x, double *y)
+{
+    for (int32_t i = 0; i < *n; i++) y[i] += *a * x[i];
+}
+void ramp_(const int32_t *n, double *x) { for (int32_t i = 0; i < *n; i++) x[i] = i; }
+void single_(const int32_t *n, const float *x, float *y) { for (int32_t i = 0; i < *n; i++) y[i] = 2 * x[i]; }
+void first_(const int32_t *m, const int32_t *n, const double *a, double *y)
+{
+    for (int32_t i = 0; i < *m; i++) y[i] = a[i] * *n;
+}
+double norm_(const int32_t *n, const double *x)
+{
+    double s = 0.25;
+    for (int32_t i = 0; i < *n; i++) s += x[i] * x[i];
+    return s;
+}
+float single_norm_(const int32_t *n, const float *x)
+{
+    float s = 0.25f;
+    for (int32_t i = 0; i < *n; i++) s += x[i] * x[i];
+    return s;
+}
+int32_t count_(const int32_t *n, const double *x)
+{
+    int32_t s = 0;
+    for (int32_t i = 0; i < *n; i++) s += x[i] > 1;
+    return s;
+}
+double half(double x) { return x / 2; }
+int32_t five(void) { return 5; }
+int64_t many(void) { return INT64_C(5000000000); }
+void bumps_(int32_t *n, double *x) { x[0] = *n; *n += 1; }
+void scale_(const double *a, double *x) { *x *= *a; }
+int32_t next(void) { static int32_t at; return at++; }
+void long_(const int64_t *n, double *x) { *x = *n; }
+"""
+# A line, and what the check says of it; nothing: it is well.
+CHECKED = [
+    ("axpy(n:i32, a:f64, in x:f64[n], inout y:f64[n])", ""),
+    (
+        "axpy(n:i32, a:f64, in x:f64[n], in y:f64[n])",
+        "y: the routine has changed y:f64[n], which only goes in; write inout",
+    ),
+    (
+        "axpy(n:i32, a:f64, in x:f64[n], out y:f64[n])",
+        "y: results depend on what y:f64[n] held before, so it goes in, too; write inout",
+    ),
+    ("axpy(n:i32, a:f64, out x:f64[n], inout y:f64[n])", "x: results depend on what x:f64[n] held before"),
+    ("axpy(n:i32, a:f64, inout x:f64[n], inout y:f64[n])", "doubt: x: x:f64[n] was never changed; is it in?"),
+    ("axpy(n:i32, a:f32, in x:f64[n], inout y:f64[n])", "a: it touched byte 0 behind a:f32"),
+    ("long(n:i32, out x:f64)", "n: it touched byte 0 behind n:i32"),
+    ("ramp(n:i32, out x:f64[n])", ""),
+    ("ramp(n:i32, inout x:f64[n])", ""),
+    ("ramp(n:i32, out x:f64[n+2])", "doubt: x: the last 16 of 72 bytes of x:f64[n + 2] were never written"),
+    ("single(n:i32, in x:f32[n], out y:f32[n])", ""),
+    (
+        "single(n:i32, in x:f32[n], out y:f64[n])",
+        "doubt: y: the last 28 of 56 bytes of y:f64[n] were never written; is it f32, or is the extent smaller?",
+    ),
+    (
+        "single(n:i32, in x:f64[n], out y:f32[n])",
+        "doubt: x: the last 28 of 56 bytes of x:f64[n] made no difference in any call; is it f32",
+    ),
+    ("first(m:i32, n:i32, in a:f64[m], out y:f64[m])", ""),
+    (
+        "first(m:i32, n:i32, in a:f64[m,n], out y:f64[m])",
+        "doubt: a: the last 336 of 392 bytes of a:f64[m, n] made no difference in any call",
+    ),
+    ("first(m:i32, n:i32, in a:f64[n], out y:f64[m])", "a: it touched byte 0 behind a:f64[n]"),
+    ("norm(n:i32, in x:f64[max(0,n-1)]) -> f64", "x: it touched byte 0 behind x:f64[max(0, n - 1)]"),
+    ("first(m:i32, n:i32, in a:f64[m], out y:f64[n])", "y: it touched byte 0 behind y:f64[n]"),
+    ("norm(n:i32, in x:f64[n]) -> f64", ""),
+    ("norm(n:i32, in x:f64[n])", "doubt: nothing comes back of it; does it return something?"),
+    ("norm(n:i32, in x:f64[n]) -> f32", "doubt: result: what is returned does not look like f32; is it f64?"),
+    ("single_norm(n:i32, in x:f32[n]) -> f32", ""),
+    (
+        "single_norm(n:i32, in x:f32[n]) -> f64",
+        "doubt: result: what is returned does not look like f64; is it f32?",
+    ),
+    ("count(n:i32, in x:f64[n]) -> i32", ""),
+    ("half(x:f64) -> f64 convention c symbol 'half'", ""),
+    (
+        "half(x:f64) -> i32 convention c symbol 'half'",
+        "result: no integer is returned; does it return a real number",
+    ),
+    ("five() -> i32 convention c symbol 'five'", ""),
+    (
+        "five() -> f64 convention c symbol 'five'",
+        "result: no real number is returned; does it return an integer",
+    ),
+    ("many() -> i64 convention c symbol 'many'", ""),
+    (
+        "many() -> i32 convention c symbol 'many'",
+        "doubt: result: what is returned does not look like i32; is it i64?",
+    ),
+    ("bumps(n:i32, out x:f64)", "n: the routine has changed n:i32, which only goes in; write inout"),
+    ("bumps(inout n:i32, out x:f64)", ""),
+    ("scale(a:f64, inout x:f64)", ""),
+    ("scale(a:f64, out x:f64)", "x: results depend on what x:f64 held before"),
+    (
+        "next() -> i32 convention c symbol 'next'",
+        "doubt: the same arguments give other results in the next call",
+    ),
+]
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="registers are known on x86-64")
+def test_a_line_that_lies_of_types_ways_and_extents_is_named_and_a_true_one_is_well(
+    place: Place, tmp_path: Path
+) -> None:
+    compiled(tmp_path, LIARS)
+    head = 'fbi 1\nset library "./libown.so"; set convention fortran; set symbol "%s_"\n'
+
+    def checked(line: str) -> str:
+        (tmp_path / "f.fbi").write_text(head + line + "\n")
+        process = place.forebay("serve", "--check", "f.fbi", "--call", cwd=tmp_path)
+        out, said = process.communicate(timeout=60)
+        assert process.returncode == (1 if " fault" in said else 0), out + said
+        return out + said
+
+    for line, says in CHECKED:
+        out = checked(line)
+        name = line.partition("(")[0]
+        if not says:
+            assert out.startswith(f"{name}: well"), f"{line}\n{out}"
+            assert out.endswith("nothing is wrong that could be seen\n"), out
+            continue
+        assert f"{name}: {says}" in out, f"{line}\n{out}"
+        ends = (
+            "nothing is proven wrong; a doubt stands above\n"
+            if "doubt" in says
+            else "f.fbi: 1 fault; see above\n"
+        )
+        assert out.endswith(ends), out

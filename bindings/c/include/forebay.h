@@ -88,6 +88,8 @@ typedef enum fb_status {
     FB_IO = 15,
     /* Forebay broke a promise to itself: a defect. */
     FB_INTERNAL = 16,
+    /* Three servers died while they ran this call or this task, so it is given up. */
+    FB_POISONED = 17,
 } fb_status;
 
 /* Types of elements. */
@@ -1055,6 +1057,12 @@ fb_status fb_connect(const char *broker, fb_client **client);
    without it. For programs that are started before their servers. */
 fb_status fb_patience(fb_client *client, double seconds);
 
+/* For how many seconds, from 1 to 3600, a server on another host may say nothing before it is lost and its calls go
+   elsewhere; of the servers that the client reaches from now on. Once a client; as FOREBAY_SILENCE says, or 10, if not
+   said. One that computes, or receives what is sent to it, says once a second that it lives. */
+fb_status fb_silence(fb_client *client,
+                     double seconds);
+
 /* Which server gets a call is decided by that rule, once a client: "least" (the default), where the call is over
    first, by what is known of how long calls of that size take there and of what is there already; "turns", each server in
    turn, whatever it has to do. */
@@ -1252,6 +1260,9 @@ typedef struct {
     uint64_t bytes;
     /* 1: results come as tasks end; 0: in the order of the input. */
     int unordered;
+    /* 1: a task is given to one server at a time; 0: at the end, when nothing waits, a task whose server is slow or late
+       goes to a second one, too, and the first end of the two counts. Never of a service with effects. */
+    int no_tail;
 } fb_bag_opts;
 
 /* Gives the next task: sets as many of `args`, which are all zero, as the signature has parameters, as for fb_call,

@@ -31,6 +31,9 @@ pub struct fb_bag_opts {
     pub bytes: u64,
     /// 1: results come as tasks end; 0: in the order of the input.
     pub unordered: c_int,
+    /// 1: a task is given to one server at a time; 0: at the end, when nothing waits, a task whose server is slow or late
+    /// goes to a second one, too, and the first end of the two counts. Never of a service with effects.
+    pub no_tail: c_int,
 }
 
 // SAFETY: numbers, the size first.
@@ -236,6 +239,7 @@ pub extern "C" fn fb_bag_open(
             ordered: opts.unordered == 0,
             window: Some(window).filter(|window| *window != 0),
             bytes: Some(opts.bytes).filter(|bytes| *bytes != 0),
+            tail: opts.no_tail == 0,
         };
         let bag = object.bag(name, options)?;
         let (view, signature) = (bag.view(), bag.signature()?);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
-use forebay::call::{Client, Future, Joined, Timing, standing, wait_all, wait_any};
+use forebay::call::{Client, Future, Guarded, Joined, Timing, standing, wait_all, wait_any};
 use forebay::{Code, Error, Result};
 
 use crate::args::ResultPlaces;
@@ -55,11 +55,18 @@ struct Claimed<'a> {
 
 impl FutureObject {
     /// A call that was sent.
-    pub fn new(future: Future<'static>, back: ResultPlaces, of_group: bool) -> FutureObject {
+    fn new(future: Future<'static>, back: ResultPlaces, of_group: bool) -> FutureObject {
         let [waited, given_up, complete] = [const { AtomicBool::new(false) }; 3];
         let (client, notices) = (future.client(), Notices::default());
         let state = Mutex::new(State { future, back, outcome: None });
         FutureObject { state, waited, given_up, complete, client, notices, of_group }
+    }
+
+    /// A call that was sent, and is issued again also while nobody waits for it.
+    pub fn guarded(future: Future<'static>, back: ResultPlaces, of_group: bool) -> Arc<FutureObject> {
+        let object = Arc::new(FutureObject::new(future, back, of_group));
+        object.client.guard(&object);
+        object
     }
 
     /// Its state, to wait for it or for a moment only: one thread at a time waits for a call that is not complete.
@@ -94,6 +101,8 @@ impl FutureObject {
     fn cancel(&self) {
         self.given_up.store(true, Ordering::SeqCst);
         self.settle();
+        // Who issues it again just now reads the caller's arrays.
+        drop(self.take(false));
     }
 
     /// Gives it up if that was said, unless somebody has it who does the same behind.
@@ -156,6 +165,16 @@ impl FutureObject {
             self.complete.fetch_or(state.future.done(), Ordering::SeqCst);
         }
         self.complete.load(Ordering::SeqCst)
+    }
+}
+
+impl Guarded for FutureObject {
+    fn tend(&self) -> bool {
+        match self.state.try_lock() {
+            Ok(state) => Claimed { object: self, state: Some(state), waits: false }.future.tend(),
+            // Whoever has it sees to it.
+            Err(_) => false,
+        }
     }
 }
 

@@ -559,6 +559,11 @@ module forebay_library
       type(c_ptr), value :: client
       real(c_double), value :: seconds
     end function lib_patience
+    integer(c_int) function lib_silence(client, seconds) bind(c, name='fb_silence')
+      import
+      type(c_ptr), value :: client
+      real(c_double), value :: seconds
+    end function lib_silence
     integer(c_int) function lib_place_by(client, rule) bind(c, name='fb_place_by')
       import
       type(c_ptr), value :: client, rule

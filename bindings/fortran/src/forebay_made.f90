@@ -20,7 +20,7 @@ module forebay_made
   public :: fb_table_free, fb_tables, fb_table_count
   public :: fb_rows_free, fb_rows_count, fb_rows_name, fb_rows_is_null
   public :: fb_ended_by, fb_finish, fb_monitor, fb_monitor_url, fb_diagram_free
-  public :: fb_patience, fb_place_by, fb_disconnect, fb_services, fb_signature
+  public :: fb_patience, fb_silence, fb_place_by, fb_disconnect, fb_services, fb_signature
   public :: fb_probe, fb_cancel, fb_call_output, fb_future_free
   public :: fb_group_cancel
   public :: fb_bag_end, fb_bag_output, fb_bag_state, fb_bag_counts, fb_bag_cancel, fb_bag_free
@@ -492,6 +492,17 @@ contains
     character(len=*), intent(inout), optional :: errmsg
     call settle(lib_patience(id(client%at), seconds), stat, errmsg)
   end subroutine fb_patience
+
+  !> For how many seconds, from 1 to 3600, a server on another host may say nothing before it is lost and its calls
+  !> go elsewhere; of the servers that the client reaches from now on. Once a client; as FOREBAY_SILENCE says, or
+  !> 10, if not said. One that computes, or receives what is sent to it, says once a second that it lives.
+  subroutine fb_silence(client, seconds, stat, errmsg)
+    type(fb_client), intent(in) :: client
+    real(c_double), intent(in) :: seconds
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    call settle(lib_silence(id(client%at), seconds), stat, errmsg)
+  end subroutine fb_silence
 
   !> Which server gets a call is decided by that rule, once a client: "least" (the default), where the call is over
   !> first, by what is known of how long calls of that size take there and of what is there already; "turns", each

@@ -198,6 +198,7 @@ module forebay_structures
     integer(c_int64_t) :: window = 0
     integer(c_int64_t) :: bytes = 0
     integer(c_int) :: unordered = 0
+    integer(c_int) :: no_tail = 0
   end type lib_bag_opts_struct
 
   type, public, bind(c) :: fb_bag_totals

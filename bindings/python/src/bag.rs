@@ -76,10 +76,11 @@ impl Bag {
         ordered: bool,
         window: Option<u32>,
         bytes: Option<u64>,
+        tail: bool,
         info: &str,
     ) -> PyResult<Bag> {
         let raises = is_raised(py, info)?;
-        let options = BagOptions { ordered, window, bytes };
+        let options = BagOptions { ordered, window, bytes, tail };
         let inner = released(py, || client.inner().bag(name, options))?;
         let view = inner.view();
         let (inner, name, status) = (Mutex::new(inner), name.to_owned(), OnceLock::new());

@@ -278,6 +278,11 @@ impl Client {
         Ok(())
     }
 
+    /// For how many seconds a server on another host may say nothing before it is lost.
+    fn silence(&self, py: Python<'_>, seconds: f64) -> PyResult<()> {
+        self.inner.silence(seconds).map_err(|e| errors::raise(py, &e))
+    }
+
     /// Calls a service by name and waits for its results: ``y`` and other arrays that come back are
     /// filled in place, results that are no arrays are returned.
     ///
@@ -330,7 +335,7 @@ impl Client {
         let transfer = Transfer::parse(transfer).map_err(|e| errors::raise(py, &e))?;
         let Arguments { held, back } = self.arguments(name, args)?;
         let future = released(py, || held.send(&self.inner.handing_over(transfer), name, None))?;
-        Ok(Future::new(future, back, name, raises))
+        Ok(Future::new(&self.inner, future, back, name, raises))
     }
 
     /// The calls that have failed, the oldest first: service, code, text, when, server and its pid.

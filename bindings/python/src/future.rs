@@ -11,11 +11,11 @@
 //! `wait` waits.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
-use forebay::call::{Canceller, Printed, Timing, Value, standing};
+use forebay::call::{Canceller, Client, Guarded, Printed, Timing, Value, standing};
 use forebay::{Code, Error, Param, Result};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -29,14 +29,19 @@ use crate::waits::{SLICE, duration, released, signals};
 /// A call under way.
 #[pyclass(frozen)]
 pub struct Future {
-    slot: Mutex<FutureState>,
-    /// The call lies in its slot again.
-    freed: Condvar,
-    canceller: Canceller,
+    slot: Arc<Slot>,
     back: Vec<CopyBack>,
     name: String,
     /// The result that is raised if it is not 0.
     status: Option<Status>,
+}
+
+/// Where the call lies while no thread has it.
+struct Slot {
+    state: Mutex<FutureState>,
+    /// The call lies here again.
+    freed: Condvar,
+    canceller: Canceller,
 }
 
 struct FutureState {
@@ -57,17 +62,23 @@ struct FutureState {
 
 /// A call that one thread has for itself.
 struct Taken<'f> {
-    future: &'f Future,
+    slot: &'f Slot,
     call: Option<HeldFuture>,
 }
 
 impl Future {
     /// A call that was sent.
-    pub fn new(mut call: HeldFuture, back: Vec<CopyBack>, name: &str, raises: bool) -> Future {
+    pub fn new(
+        client: &Client,
+        mut call: HeldFuture,
+        back: Vec<CopyBack>,
+        name: &str,
+        raises: bool,
+    ) -> Future {
         let status = Status::of(call.signature(), Param::is_returned).filter(|_| raises);
         let canceller = call.canceller();
         let timing = call.timing().clone();
-        let slot = FutureState {
+        let state = FutureState {
             call: Some(call),
             taken_by: None,
             ended: None,
@@ -77,20 +88,17 @@ impl Future {
             printed: None,
             said: None,
         };
-        let (slot, freed, name) = (Mutex::new(slot), Condvar::new(), name.to_owned());
-        Future { slot, freed, canceller, back, name, status }
+        let slot = Arc::new(Slot { state: Mutex::new(state), freed: Condvar::new(), canceller });
+        client.guard(&slot);
+        Future { slot, back, name: name.to_owned(), status }
     }
 
     fn slot(&self) -> MutexGuard<'_, FutureState> {
-        self.slot.lock().unwrap_or_else(PoisonError::into_inner)
+        self.slot.state()
     }
 
-    /// The call, unless another thread has it.
     fn try_take(&self) -> Option<Taken<'_>> {
-        let mut slot = self.slot();
-        let call = slot.call.take()?;
-        slot.taken_by = Some(std::thread::current().id());
-        Some(Taken { future: self, call: Some(call) })
+        self.slot.try_take()
     }
 
     /// What waiting for it gives, if that is known: the same for everybody.
@@ -126,7 +134,7 @@ impl Future {
         let left = deadline.map_or(SLICE, |d| d.saturating_duration_since(Instant::now()).min(SLICE));
         let slot = self.slot();
         if slot.call.is_none() {
-            drop(self.freed.wait_timeout(slot, left));
+            drop(self.slot.freed.wait_timeout(slot, left));
         }
         deadline.is_none_or(|d| Instant::now() < d)
     }
@@ -150,6 +158,27 @@ impl Future {
     }
 }
 
+impl Slot {
+    fn state(&self) -> MutexGuard<'_, FutureState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The call, unless another thread has it.
+    fn try_take(&self) -> Option<Taken<'_>> {
+        let mut state = self.state();
+        let call = state.call.take()?;
+        state.taken_by = Some(std::thread::current().id());
+        Some(Taken { slot: self, call: Some(call) })
+    }
+}
+
+impl Guarded for Slot {
+    fn tend(&self) -> bool {
+        // Whoever has it sees to it.
+        self.try_take().is_some_and(|mut taken| taken.tend())
+    }
+}
+
 impl Deref for Taken<'_> {
     type Target = HeldFuture;
 
@@ -170,9 +199,9 @@ impl Drop for Taken<'_> {
         loop {
             let (complete, timing) = (!call.is_under_way(), call.timing().clone());
             let printed = call.printed().cloned();
-            let mut slot = self.future.slot();
+            let mut slot = self.slot.state();
             // Whoever gives it up asks first and then looks into the slot.
-            if complete || !self.future.canceller.is_asked() {
+            if complete || !self.slot.canceller.is_asked() {
                 (slot.call, slot.taken_by, slot.complete, slot.timing) = (Some(call), None, complete, timing);
                 slot.printed = printed;
                 break;
@@ -180,7 +209,7 @@ impl Drop for Taken<'_> {
             drop(slot);
             call.cancel();
         }
-        self.future.freed.notify_all();
+        self.slot.freed.notify_all();
     }
 }
 
@@ -302,7 +331,7 @@ impl Future {
 
     /// Gives it up, whoever waits for it.
     pub fn give_up(&self) {
-        self.canceller.cancel();
+        self.slot.canceller.cancel();
         if let Some(mut taken) = self.try_take() {
             taken.cancel();
         }

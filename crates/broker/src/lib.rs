@@ -197,12 +197,14 @@ impl Broker {
                 self.table.remove(incarnation, Gone::Failed, actions);
                 Ok(Value::Null)
             }
-            BrokerRequest::Died { incarnation, how } => {
+            BrokerRequest::Died { incarnation, how, withdrawn } => {
+                self.deaths.withdraw(withdrawn, &how)?;
                 self.deaths.note(incarnation, how, self.now_ns)?;
                 self.table.remove(incarnation, Gone::Failed, actions);
                 Ok(Value::Null)
             }
             BrokerRequest::HowDied { incarnation } => Ok(json!(self.deaths.of(incarnation, self.now_ns))),
+            BrokerRequest::Withdrawn { service } => Ok(json!(self.deaths.why_withdrawn(&service))),
             BrokerRequest::Directory => {
                 let settling = self.now_ns < self.settles_ns;
                 let directory = Directory { settling, ..self.table.ask() };

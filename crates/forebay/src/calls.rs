@@ -10,9 +10,9 @@ use forebay_types::{Error, Result};
 /// Calling services.
 pub mod call {
     pub use forebay_client::call::{
-        Arg, Bag, BagOptions, BagView, Canceller, Choice, Client, Counts, FailedCall, Future, Group, Joined,
-        Joint, Named, Next, On, Only, Placement, Printed, Reference, ServerView, Service, Space, Task,
-        TaskFate, TaskState, TaskValue, TaskView, Ticket, Timing, Transfer, Value, Watched, cancel_all,
+        Arg, Bag, BagOptions, BagView, Canceller, Choice, Client, Counts, FailedCall, Future, Group, Guarded,
+        Joined, Joint, Named, Next, On, Only, Placement, Printed, Reference, ServerView, Service, Space,
+        Task, TaskFate, TaskState, TaskValue, TaskView, Ticket, Timing, Transfer, Value, Watched, cancel_all,
         probe_any, wait_all, wait_any,
     };
     pub use forebay_link::standing;
@@ -20,9 +20,11 @@ pub mod call {
 
 /// Offering services.
 pub mod serve {
-    pub use crate::host::{Host, Signals};
+    pub use crate::host::{Host, Signals, tell_of_death};
+    pub use forebay_host::parent::stop_with_parent;
+    pub use forebay_host::wait::pause_before;
     pub use forebay_server::{Arg, Body, Call, Running, Server};
-    pub use forebay_types::directory::Load;
+    pub use forebay_types::directory::{Incarnation, Load};
 
     use forebay_host::output::Output;
     use forebay_types::Result;

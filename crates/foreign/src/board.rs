@@ -7,6 +7,7 @@
 //! The supervisor makes the file and reads it, the child maps it and writes; a word costs a store.
 
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
@@ -54,7 +55,7 @@ pub struct Seen {
     /// Which life of the server it was, if it came to serve.
     pub incarnation: Option<Incarnation>,
     /// The numbers of the routines that ran.
-    pub routines: Vec<u32>,
+    pub routines: BTreeSet<u32>,
 }
 
 /// What a process left there.

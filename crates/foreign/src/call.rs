@@ -15,6 +15,7 @@ pub(crate) const MOST: usize = limits::PARAMETERS;
 const FEW: usize = 16;
 
 /// The scalars of a call, by argument.
+#[derive(Clone)]
 pub(crate) struct Scalars<const N: usize> {
     /// For expressions.
     values: [i64; N],
@@ -22,7 +23,8 @@ pub(crate) struct Scalars<const N: usize> {
     bits: [u128; N],
 }
 
-/// Where arrays, texts and work lie, by argument, and how long they are as hidden lengths tell.
+/// Where arrays, texts and work lie, by argument, and how long they are as hidden lengths tell. In a trial scalars that are
+/// passed by address lie there, too.
 pub(crate) struct Places<const N: usize> {
     pub at: [*mut u8; N],
     pub len: [usize; N],
@@ -41,6 +43,11 @@ impl<const N: usize> Scalars<N> {
 
     pub fn value(&self, at: usize) -> i64 {
         self.values[at]
+    }
+
+    /// As it is passed; the lowest byte first.
+    pub fn bytes(&self, at: usize) -> [u8; 16] {
+        self.bits[at].to_le_bytes()
     }
 
     pub fn eval(&self, e: &Expr) -> std::result::Result<i64, forebay_idl::Fault> {
@@ -152,12 +159,16 @@ pub(crate) fn extents<const N: usize>(
     }
 }
 
-/// Calls the symbol. Scalars that come back are among `scalars` then.
+/// Calls the symbol, or the functions of a chain. Scalars that come back are among `scalars` then.
 pub(crate) fn invoke<const N: usize>(
     prepared: &Prepared,
     scalars: &mut Scalars<N>,
     places: &Places<N>,
-) -> [u8; 32] {
+) -> Result<[u8; 32]> {
+    if let Some(chain) = &prepared.chain {
+        let how = (prepared.number, prepared.lock.as_deref());
+        return chain.invoke(&prepared.routine, how, scalars, places).map(|()| [0; 32]);
+    }
     let args = &prepared.routine.args;
     let mut frame = Frame::new();
     let mut result = [0u128; 2];
@@ -168,6 +179,7 @@ pub(crate) fn invoke<const N: usize>(
     let mut coming = 0;
     for (at, arg) in args.iter().enumerate() {
         match &arg.kind {
+            _ if !places.at[at].is_null() => frame.address(places.at[at]),
             Kind::Scalar(s) if s.way.comes() => {
                 comes[coming] = (at as u8, frame.scalar(scalars.bits[at]) as u8);
                 coming += 1;
@@ -186,6 +198,7 @@ pub(crate) fn invoke<const N: usize>(
     for at in &prepared.lengths_at_end {
         frame.value(places.len[*at] as u128);
     }
+    prepared.more.iter().for_each(|bits| frame.value((*bits).into()));
     let lock = prepared.lock.as_ref().map(|lock| forebay_host::lock(lock));
     let runs = Runs::begin(prepared.number);
     let mut returned = prepared.interface.call(&mut frame);
@@ -197,7 +210,7 @@ pub(crate) fn invoke<const N: usize>(
     if prepared.result_first {
         returned[..16].copy_from_slice(&result[0].to_le_bytes());
     }
-    returned
+    Ok(returned)
 }
 
 /// A value that the library gave, as callers get it.
@@ -237,7 +250,7 @@ fn run_with<const N: usize>(prepared: &Prepared, form: &Form, call: &mut Call) -
         ask(prepared, &mut scalars, &mut places, &mut keep)?;
     }
     provide_work(routine, &scalars, &mut places, &mut keep)?;
-    let returned = invoke(prepared, &mut scalars, &places);
+    let returned = invoke(prepared, &mut scalars, &places)?;
     let note = ffi::take_note();
     if let Some(note) = note
         && !(form.native && routine.xerbla)
@@ -445,7 +458,7 @@ fn ask<const N: usize>(
     }
     provide_work(routine, scalars, places, keep)?;
     let bits = scalars.bits;
-    invoke(prepared, scalars, places);
+    invoke(prepared, scalars, places)?;
     scalars.bits = bits;
     if let Some(note) = ffi::take_note() {
         return Err(told(routine, &note));

@@ -6,28 +6,37 @@
 //! is why each routine is tried in a process of its own.
 //!
 //! Some libraries read a vector's width beyond the end of an array, and use nothing of it. A routine that touches the first
-//! bytes behind an array is tried again with slack there ([`calls`]): what it then writes is seen all the same.
+//! bytes behind an array is tried again with slack there ([`calls`]): what it then writes is seen all the same, and so is
+//! what it reads, since the slack holds other bytes before a second call.
 //!
-//! What is not seen: an extent that is larger than the library wants, `in` and `out` mixed up for memory that the routine
-//! does not look at, arguments of one type in the wrong order.
+//! What goes and what comes is found out by calling twice. What only goes in must be as it was; what only comes holds other
+//! bytes before the second call, and nothing else may differ after it. An argument whose last bytes are never
+//! written, or make no difference to anything in any call, is a doubt: it may have another type, or be shorter.
+//!
+//! What is not seen: arguments of one type in the wrong order, results that are read where they make no difference.
+
+mod returned;
+mod run;
+mod trials;
 
 use std::io::Write;
+use std::sync::Arc;
 
-use forebay_idl::{Array, Kind, Library, Routine, Type};
-use forebay_types::{DType, ElementKind, Error, Result, Scalar, counted};
+use forebay_idl::{Arg, Array, Expr, Kind, Library, Routine};
+use forebay_types::{DType, Error, Result, Way};
 
-use crate::call::{MOST, Places, Scalars, extents, invoke, provide_lengths};
+use crate::call::{MOST, Scalars, extents};
+use crate::chain::Chain;
 use crate::elf;
-use crate::ffi::{self, Guarded};
+use crate::ffi;
 use crate::loaded::Loaded;
 use crate::prepared::Prepared;
-
-/// How large the integers of a trial are.
-const SIZES: [i64; 4] = [0, 1, 3, 7];
-/// Most trials of one routine.
-const TRIALS: usize = 4_096;
+use returned::Returns;
+use run::{Fill, Ran, run, untouched};
+use trials::{describe, set, trials};
 
 /// What became of the trials of a routine.
+#[derive(Default)]
 pub struct Verdict {
     /// How many there were.
     pub trials: usize,
@@ -35,6 +44,17 @@ pub struct Verdict {
     pub refused: (usize, String),
     /// What is wrong with the line.
     pub faults: Vec<String>,
+    /// What may be wrong with it.
+    pub doubts: Vec<String>,
+}
+
+impl Verdict {
+    /// What happened more than once is said once.
+    fn fault(&mut self, why: &str, said: &str) {
+        if !self.faults.iter().any(|f| f.starts_with(why)) {
+            self.faults.push(format!("{why}, called with {said}"));
+        }
+    }
 }
 
 /// Loads a library and says which symbols it lacks, and which it has that are alike.
@@ -48,13 +68,13 @@ pub fn symbols(path: &str, library: &Library) -> Result<Vec<String>> {
     let own = elf::mapped().into_iter().filter(|p| !before.contains(p));
     let names: Vec<String> =
         own.filter_map(|p| std::fs::read(p).ok()).flat_map(|file| elf::names(&file)).collect();
-    let say = |routine: &&Routine| {
-        let alike = elf::alike(&routine.symbol, &names);
+    let say = |(routine, symbol): &(&Routine, &str)| {
+        let alike = elf::alike(symbol, &names);
         let has = match alike.is_empty() {
             true => "leave the line out, or correct `symbol`".to_owned(),
             false => format!("it has {}", alike.join(", ")),
         };
-        format!("line {}: {path} has no {}; {has}", routine.place.line, routine.symbol)
+        format!("line {}: {path} has no {symbol}; {has}", routine.place.line)
     };
     Ok(missing.iter().map(say).collect())
 }
@@ -63,196 +83,305 @@ pub fn symbols(path: &str, library: &Library) -> Result<Vec<String>> {
 /// tried; a process that dies has said there what it died of. With `slack` it may read 256 bytes behind its arrays.
 pub fn calls(path: &str, routine: &Routine, slack: bool, out: &mut impl Write) -> Result<Verdict> {
     let loaded = Loaded::open(path)?;
-    let symbol = loaded.symbol(routine);
+    let symbol = loaded.symbol(&routine.symbol);
     let symbol = symbol.ok_or_else(|| Error::bad(format!("{path} has no {}", routine.symbol)))?;
-    let prepared = Prepared::new(routine, 0, symbol, None)?;
+    let returns = Returns::of(routine);
+    let prepared = |call| {
+        let mut prepared = Prepared::with(routine, 0, symbol, None, returns.probe(call))?;
+        prepared.chain = Chain::of(routine, |name| loaded.symbol(name), &Arc::default())?;
+        Ok::<_, Error>(prepared)
+    };
+    let prepared = [prepared(0)?, prepared(1)?];
     ffi::report_faults();
-    let mut verdict = Verdict { trials: 0, refused: (0, String::new()), faults: Vec::new() };
+    let seen = routine.args.iter().map(|_| Seen::default()).collect();
+    let verdict = Verdict::default();
+    let mut check = Check { prepared, slack, returns, seen, verdict, out };
     for trial in trials(routine) {
         let mut scalars = Scalars::new();
         trial.iter().enumerate().try_for_each(|(at, value)| set(&mut scalars, routine, at, *value))?;
         // Values that the line itself excludes.
-        if scalars.complete(routine).is_err() {
-            continue;
+        if scalars.complete(routine).is_ok() {
+            check.trial(&scalars, &describe(routine, &trial))?;
         }
-        let said = describe(routine, &trial);
-        writeln!(out, "trial {said}").and_then(|()| out.flush()).map_err(|e| Error::io("cannot tell", e))?;
-        verdict.trials += 1;
-        if let Some(why) = try_once(&prepared, &mut scalars, slack, &mut verdict)? {
-            let text = format!("{why}, called with {said}");
-            if !verdict
-                .faults
-                .iter()
-                .any(|f| f.split(", called with").next() == text.split(", called with").next())
-            {
-                verdict.faults.push(text);
+    }
+    check.doubts()?;
+    Ok(check.verdict)
+}
+
+/// What the trials have shown of an argument.
+#[derive(Default)]
+struct Seen {
+    /// Its last bytes are written, or make a difference.
+    is_used: bool,
+    /// It was changed.
+    is_changed: bool,
+    /// The call with most of it: its scalars, what is said of them, how many bytes at its end nobody used, and of how many.
+    most: Option<(Scalars<MOST>, String, usize, usize)>,
+}
+
+struct Check<'a, W> {
+    /// For the first call of a trial, and for the second.
+    prepared: [Prepared; 2],
+    slack: bool,
+    returns: Returns,
+    /// By argument.
+    seen: Vec<Seen>,
+    verdict: Verdict,
+    out: &'a mut W,
+}
+
+impl<W: Write> Check<'_, W> {
+    fn run(&mut self, which: usize, scalars: &Scalars<MOST>, fill: Fill, said: &str) -> Result<Ran> {
+        writeln!(self.out, "trial {said}")
+            .and_then(|()| self.out.flush())
+            .map_err(|e| Error::io("cannot tell", e))?;
+        run(&self.prepared[which], scalars, self.slack, fill)
+    }
+
+    fn args(&self) -> Vec<(usize, Arg)> {
+        self.prepared[0].routine.args.iter().cloned().enumerate().collect()
+    }
+
+    fn trial(&mut self, scalars: &Scalars<MOST>, said: &str) -> Result<()> {
+        self.verdict.trials += 1;
+        let first = self.run(0, scalars, Fill::default(), said)?;
+        first.touched.iter().for_each(|why| self.verdict.fault(why, said));
+        self.kept(&first, said);
+        if let Some(why) = first.refused {
+            self.verdict.refused = (self.verdict.refused.0 + 1, why);
+            return Ok(());
+        }
+        let behind = if self.slack { u128::MAX } else { 0 };
+        let other = Fill { other: self.that_come(), behind, ..Fill::default() };
+        let second = self.run(1, scalars, other, &format!("{said} and other bytes in what comes back"))?;
+        self.returns.look(&first.returned, &second.returned);
+        if first.differs(&second, self.returns.compared()) {
+            self.find_read(&first, scalars, said)?;
+        }
+        for (at, arg) in self.args() {
+            self.look(at, &arg, (&first, &second), scalars, said)?;
+        }
+        Ok(())
+    }
+
+    /// The arguments that only come, one bit each.
+    fn that_come(&self) -> u128 {
+        let comes = |arg: &Arg| way_of(arg) == Some(Way::Out);
+        self.prepared[0]
+            .routine
+            .args
+            .iter()
+            .enumerate()
+            .filter(|(_, a)| comes(a))
+            .map(|(at, _)| 1 << at)
+            .sum()
+    }
+
+    /// What only goes in is to be as it was.
+    fn kept(&mut self, ran: &Ran, said: &str) {
+        let routine = &self.prepared[0].routine;
+        for held in ran.held.iter().filter(|h| h.way == Way::In && h.changes() > 0) {
+            let arg = &routine.args[held.at];
+            let remedy = match way_of(arg) {
+                Some(_) => "write inout",
+                None => "are the arguments in the right order?",
+            };
+            let why = format!(
+                "{}: the routine has changed {}, which only goes in; {remedy}",
+                arg.name,
+                routine.kind_of(arg)
+            );
+            self.verdict.fault(&why, said);
+        }
+    }
+
+    /// Two calls that differ by what lay in arguments that only come, and behind all of them, have given other results:
+    /// which one is read?
+    fn find_read(&mut self, first: &Ran, scalars: &Scalars<MOST>, said: &str) -> Result<()> {
+        let again = self.run(0, scalars, Fill::default(), said)?;
+        let compared = self.returns.compared();
+        if first.differs(&again, compared) {
+            self.returns.is_unsteady = true;
+            return Ok(());
+        }
+        let faults = self.verdict.faults.len();
+        for (at, arg) in self.args() {
+            let kind = self.prepared[0].routine.kind_of(&arg);
+            let mut looks = Vec::new();
+            if way_of(&arg) == Some(Way::Out) {
+                let why = format!("what {kind} held before, so it goes in, too; write inout");
+                looks.push((Fill { other: 1 << at, ..Fill::default() }, why));
+            }
+            if self.slack {
+                let why = format!("what lies behind {kind}; is {} right, and the type?", run::asked(&arg));
+                looks.push((Fill { behind: 1 << at, ..Fill::default() }, why));
+            }
+            for (fill, why) in looks {
+                let ran =
+                    self.run(0, scalars, fill, &format!("{said} and other bytes in or behind {}", arg.name))?;
+                if first.differs(&ran, compared) {
+                    self.verdict.fault(&format!("{}: results depend on {why}", arg.name), said);
+                }
             }
         }
+        self.returns.is_foreign |=
+            faults == self.verdict.faults.len() && self.that_come() == 0 && !self.slack;
+        Ok(())
     }
-    Ok(verdict)
-}
 
-/// The values of the scalars in every trial, by argument.
-fn trials(routine: &Routine) -> Vec<Vec<i64>> {
-    let count = routine.args.len();
-    let mut all: Vec<Vec<i64>> = SIZES.iter().map(|n| vec![*n; count]).collect();
-    all.push((0..count as i64).map(|i| 3 + i % 5).collect());
-    for (at, arg) in routine.args.iter().enumerate() {
-        let choices: Vec<i64> = match &arg.kind {
-            Kind::Scalar(s) => match (&s.one_of, s.of) {
-                (Some(known), _) => known.clone(),
-                (None, Type::Char) => b"NTULV".iter().map(|b| i64::from(*b)).collect(),
-                (None, _) if is_increment(routine, at) => vec![1, 2, -1],
-                (None, _) => continue,
-            },
-            Kind::Increment(..) => vec![1, 2, -1],
-            _ => continue,
+    /// Whether the end of an argument is used.
+    fn look(
+        &mut self,
+        at: usize,
+        arg: &Arg,
+        (first, second): (&Ran, &Ran),
+        scalars: &Scalars<MOST>,
+        said: &str,
+    ) -> Result<()> {
+        let (Some(way), Some(held)) = (way_of(arg), first.of(at)) else { return Ok(()) };
+        let total = held.before.len();
+        self.seen[at].is_changed |= held.changes() > 0;
+        let is_told = match &arg.kind {
+            Kind::Array(array) => self.tells(at, array, scalars)?,
+            _ => way == Way::Out,
         };
-        if all.len() * choices.len() > TRIALS {
-            all.iter_mut().enumerate().for_each(|(i, t)| t[at] = choices[i % choices.len()]);
-            continue;
+        if total == 0 || self.seen[at].is_used || !is_told {
+            return Ok(());
         }
-        let with = |t: &Vec<i64>| {
-            let put = |v: &i64| {
-                let mut t = t.clone();
-                t[at] = *v;
-                t
-            };
-            choices.iter().map(put).collect::<Vec<_>>()
+        let unused = match way {
+            Way::Out => second.of(at).map_or(0, |other| untouched(held, other)),
+            _ => {
+                let last = run::smallest(held.dtype);
+                if self.matters((at, last), first, scalars, said)? { 0 } else { last }
+            }
         };
-        all = all.iter().flat_map(with).collect();
+        let seen = &mut self.seen[at];
+        seen.is_used = unused == 0;
+        if seen.most.as_ref().is_none_or(|most| most.3 < total) {
+            seen.most = Some((scalars.clone(), said.to_owned(), unused, total));
+        }
+        Ok(())
     }
-    all
-}
 
-fn is_increment(routine: &Routine, at: usize) -> bool {
-    routine.args.iter().any(|a| matches!(&a.kind, Kind::Array(a) if a.inc == Some(at)))
-}
+    /// Whether the end of an array tells anything of its extents: one of a single element is as long as another one.
+    fn tells(&self, at: usize, array: &Array, scalars: &Scalars<MOST>) -> Result<bool> {
+        let shape = extents(&self.prepared[0].routine, scalars, at, array)?;
+        let is_fixed = |e: &Expr| matches!(e, Expr::Number(_));
+        Ok(shape.extents().iter().zip(&array.extents).all(|(n, e)| *n != 1 || is_fixed(e)))
+    }
 
-fn set(scalars: &mut Scalars<MOST>, routine: &Routine, at: usize, value: i64) -> Result<()> {
-    match &routine.args[at].kind {
-        Kind::Scalar(s) => {
-            let dtype = s.of.dtype();
-            let scalar = match dtype.kind() {
-                ElementKind::Float | ElementKind::Complex => Scalar::from(0.5).convert(dtype)?,
-                ElementKind::Bool => Scalar::from(value % 2 != 0),
-                _ => Scalar::from(value).convert(dtype)?,
+    /// Whether it makes a difference to anything what the last bytes of an argument are, or whether they are written.
+    fn matters(
+        &mut self,
+        (at, bytes): (usize, usize),
+        first: &Ran,
+        scalars: &Scalars<MOST>,
+        said: &str,
+    ) -> Result<bool> {
+        let fill = Fill { changed: Some((at, bytes)), ..Fill::default() };
+        let name = self.prepared[0].routine.args[at].name.clone();
+        let ran = self.run(0, scalars, fill, &format!("{said} and another end of {name}"))?;
+        let is_written = |ran: &Ran| {
+            ran.of(at).is_some_and(|held| {
+                let from = held.before.len() - bytes;
+                held.before[from..] != held.after[from..]
+            })
+        };
+        Ok(ran.refused.is_some()
+            || first.differs(&ran, self.returns.compared())
+            || is_written(first)
+            || is_written(&ran))
+    }
+
+    /// What is left at the end.
+    fn doubts(&mut self) -> Result<()> {
+        for (at, arg) in self.args() {
+            let seen = std::mem::take(&mut self.seen[at]);
+            let (Some(way), Some((scalars, said, unused, total))) = (way_of(&arg), seen.most) else {
+                continue;
             };
-            scalars.set(at, scalar);
-            Ok(())
+            let kind = self.prepared[0].routine.kind_of(&arg);
+            if seen.is_used {
+                if way == Way::InOut && !seen.is_changed {
+                    self.verdict.doubts.push(format!("{}: {kind} was never changed; is it in?", arg.name));
+                }
+                continue;
+            }
+            let unused = if way.goes() { self.unused(at, total, &scalars, &said)? } else { unused };
+            // Of many algorithms the last element is not looked at, as the last row of a factorisation.
+            if way.goes() && unused <= arg_dtype(&arg).map_or(1, DType::size) && unused < total {
+                continue;
+            }
+            let what = if way.goes() { "made no difference in any call" } else { "were never written" };
+            let text = match unused == total {
+                true => format!(
+                    "{}: the {total} bytes of {kind} {what}; {}, called with {said}",
+                    arg.name,
+                    whole(way)
+                ),
+                false => format!(
+                    "{}: the last {unused} of {total} bytes of {kind} {what}; {}, called with {said}",
+                    arg.name,
+                    smaller(arg_dtype(&arg), unused, total)
+                ),
+            };
+            self.verdict.doubts.push(text);
         }
-        Kind::Increment(..) => scalars.put(routine, at, value),
-        _ => Ok(()),
+        let results = self.prepared[0].routine.args.iter().filter_map(way_of).any(Way::comes);
+        self.verdict.faults.extend(self.returns.faults());
+        self.verdict.doubts.extend(self.returns.doubts(results));
+        Ok(())
+    }
+
+    /// How many bytes at the end of an argument make no difference.
+    fn unused(&mut self, at: usize, total: usize, scalars: &Scalars<MOST>, said: &str) -> Result<usize> {
+        let first = self.run(0, scalars, Fill::default(), said)?;
+        let size = first.of(at).map_or(1, |held| run::smallest(held.dtype));
+        let mut unused = 0;
+        while unused < total && !self.matters((at, unused + size), &first, scalars, said)? {
+            unused += size;
+        }
+        Ok(unused)
     }
 }
 
-/// What is tried, in words.
-fn describe(routine: &Routine, trial: &[i64]) -> String {
-    let word = |(at, arg): (usize, &forebay_idl::Arg)| match &arg.kind {
-        Kind::Scalar(s) if s.of == Type::Char => {
-            Some(format!("{}={:?}", arg.name, char::from(trial[at] as u8)))
-        }
-        Kind::Scalar(s) if s.of.dtype().is_integer() && s.way.goes() => {
-            Some(format!("{}={}", arg.name, trial[at]))
-        }
-        Kind::Increment(..) if trial[at] != 1 => Some(format!("{}={}", arg.name, trial[at])),
+/// Which way an argument travels that callers see.
+fn way_of(arg: &Arg) -> Option<Way> {
+    match &arg.kind {
+        Kind::Array(a) => Some(a.way),
+        Kind::Scalar(s) => Some(s.way),
         _ => None,
-    };
-    let words: Vec<String> = routine.args.iter().enumerate().filter_map(word).collect();
-    if words.is_empty() { "no scalars".into() } else { words.join(" ") }
+    }
 }
 
-/// One call; what it did that it should not have.
-fn try_once(
-    prepared: &Prepared,
-    scalars: &mut Scalars<MOST>,
-    slack: bool,
-    verdict: &mut Verdict,
-) -> Result<Option<String>> {
-    let routine = &prepared.routine;
-    let mut places = Places::new();
-    let mut memory: Vec<(usize, Guarded)> = Vec::new();
-    let guarded = |bytes: u64| {
-        Guarded::new(bytes as usize, slack)
-            .ok_or_else(|| Error::bad(format!("there is no memory for {bytes} bytes")))
-    };
-    for (at, arg) in routine.args.iter().enumerate() {
-        let Kind::Array(array) = &arg.kind else { continue };
-        let shape = extents(routine, scalars, at, array)?;
-        places.len[at] = shape.len() as usize;
-        let step = array.inc.map_or(1, |inc| scalars.value(inc).unsigned_abs());
-        let elements = if shape.is_empty() { 0 } else { (shape.len() - 1) * step + 1 };
-        let mut room = guarded(elements * array.dtype.size() as u64)?;
-        let rows = shape.extents().first().copied().unwrap_or(1).max(1);
-        fill(room.bytes(), array, rows);
-        places.at[at] = room.bytes().as_mut_ptr();
-        memory.push((at, room));
-        if let Some(ld) = array.ld {
-            let axis = if array.order == forebay_types::Order::F { 0 } else { 1 };
-            let own = shape.extents().get(axis).copied().unwrap_or(1).max(1) as i64;
-            let own = own.max(if matches!(routine.args[ld].kind, Kind::Leading(..)) {
-                scalars.value(ld)
-            } else {
-                0
-            });
-            scalars.put(routine, ld, own)?;
-        }
+fn arg_dtype(arg: &Arg) -> Option<DType> {
+    match &arg.kind {
+        Kind::Array(a) => Some(a.dtype),
+        kind => kind.scalar_type().map(forebay_idl::Type::dtype),
     }
-    let mut texts: Vec<(usize, Guarded)> = Vec::new();
-    for (at, _) in routine.args.iter().enumerate().filter(|(_, a)| a.kind == Kind::Str) {
-        let mut room = guarded(5)?;
-        room.bytes().copy_from_slice(b"text\0");
-        (places.at[at], places.len[at]) = (room.bytes().as_mut_ptr(), 4);
-        texts.push((at, room));
-    }
-    let works = match provide_lengths(prepared, scalars, &mut places) {
-        Ok(works) => works,
-        Err(e) => {
-            verdict.refused = (verdict.refused.0 + 1, e.text().to_owned());
-            return Ok(None);
-        }
-    };
-    for (at, dtype, elements) in works {
-        let mut room = guarded(elements * dtype.size() as u64)?;
-        places.at[at] = room.bytes().as_mut_ptr();
-        memory.push((at, room));
-    }
-    memory.extend(texts);
-    ffi::watch_guards(memory.iter().map(|(at, room)| (room.behind(), *at as u32)));
-    invoke(prepared, scalars, &places);
-    ffi::watch_guards(std::iter::empty());
-    if let Some(note) = ffi::take_note() {
-        verdict.refused.0 += 1;
-        verdict.refused.1 =
-            format!("{} says that argument {} is wrong", String::from_utf8_lossy(note.name()), note.info);
-    }
-    let touched = memory.iter_mut().find_map(|(at, room)| match room.changed() {
-        (0, 0) => None,
-        (0, n) => Some((*at, n, "behind")),
-        (n, _) => Some((*at, n, "before")),
-    });
-    Ok(touched.map(|(at, bytes, where_)| {
-        let arg = &routine.args[at];
-        format!(
-            "{}: {} {where_} {} changed; is the extent right, and the type?",
-            arg.name,
-            counted(bytes, "byte"),
-            routine.kind_of(arg)
-        )
-    }))
 }
 
-/// Numbers with which most routines do what they do with a good matrix: a heavy diagonal; indices that count from 1.
-fn fill(bytes: &mut [u8], array: &Array, rows: u64) {
-    let (size, rows) = (array.dtype.size(), rows as usize);
-    for (i, to) in bytes.chunks_exact_mut(size).enumerate() {
-        let heavy = i % (rows + 1) == 0;
-        let real = if heavy { 8.0 } else { 1.0 / (2.0 + (i % 7) as f64) };
-        match array.dtype {
-            DType::F32 | DType::C64 => to[..4].copy_from_slice(&(real as f32).to_le_bytes()),
-            DType::F64 | DType::C128 => to[..8].copy_from_slice(&real.to_le_bytes()),
-            _ => to[0] = (i % 100 + 1) as u8,
-        }
+fn whole(way: Way) -> &'static str {
+    match way {
+        Way::Out => "is it in, or another argument?",
+        _ => "is it out, or another argument?",
+    }
+}
+
+/// What an argument may be of which only a part is used.
+fn smaller(dtype: Option<DType>, unused: usize, total: usize) -> String {
+    let half = match dtype {
+        Some(DType::F64) => "f32",
+        Some(DType::C128) => "c64 or f64",
+        Some(DType::C64) => "f32",
+        Some(DType::I64) => "i32",
+        Some(DType::U64) => "u32",
+        Some(DType::I32) => "i16",
+        _ => "",
+    };
+    match 2 * unused == total && !half.is_empty() {
+        true => format!("is it {half}, or is the extent smaller?"),
+        false => "is the extent smaller, or the type?".into(),
     }
 }
 

@@ -315,17 +315,21 @@ pub(crate) struct Guarded {
     mapped: usize,
     bytes: usize,
     slack: usize,
+    /// Every byte of the slack.
+    behind: u8,
 }
 
 /// Bytes of the canary before guarded memory, and of the slack behind it.
 pub(crate) const CANARY: usize = 256;
 /// As a number of any type it is one to which adding 1 makes a difference.
 const CANARY_BYTE: u8 = 0x3f;
+/// What lies in the slack behind memory, usually and for a second look.
+pub(crate) const SLACK: [u8; 2] = [CANARY_BYTE, 0xbf];
 
 impl Guarded {
-    pub fn new(bytes: usize, slack: bool) -> Option<Guarded> {
+    /// Between its end and the page there are so many bytes of that kind.
+    pub fn new(bytes: usize, slack: usize, behind: u8) -> Option<Guarded> {
         let page = rustix::param::page_size();
-        let slack = if slack { CANARY } else { 0 };
         let mapped = (bytes + CANARY + slack).next_multiple_of(page) + page;
         let flags = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping, which replaces none.
@@ -334,10 +338,10 @@ impl Guarded {
         unsafe { mprotect(start.cast::<u8>().add(mapped - page).cast(), page, MprotectFlags::empty()) }
             .ok()?;
         let start = NonNull::new(start.cast())?;
-        let mut guarded = Guarded { start, mapped, bytes, slack };
+        let mut guarded = Guarded { start, mapped, bytes, slack, behind };
         let (before, _, after) = guarded.parts();
         before.fill(CANARY_BYTE);
-        after.fill(CANARY_BYTE);
+        after.fill(behind);
         Some(guarded)
     }
 
@@ -363,9 +367,10 @@ impl Guarded {
 
     /// Bytes before and behind it that were changed.
     pub fn changed(&mut self) -> (usize, usize) {
-        let changed = |bytes: &[u8]| bytes.iter().filter(|b| **b != CANARY_BYTE).count();
+        let behind = self.behind;
+        let changed = |bytes: &[u8], to: u8| bytes.iter().filter(|b| **b != to).count();
         let (before, _, after) = self.parts();
-        (changed(before), changed(after))
+        (changed(before, CANARY_BYTE), changed(after, behind))
     }
 }
 

@@ -15,6 +15,7 @@
 
 pub mod board;
 mod call;
+mod chain;
 pub mod check;
 mod elf;
 mod ffi;

@@ -7,6 +7,7 @@ use forebay_server::Body;
 use forebay_types::{Code, Error, Result, Signature, counted};
 
 use crate::call;
+use crate::chain::Chain;
 use crate::ffi::{Handle, Symbol};
 use crate::prepared::{Form, Prepared};
 
@@ -17,6 +18,8 @@ const NAMED: usize = 5;
 pub struct Loaded {
     path: String,
     handle: Handle,
+    /// Routines that keep plans.
+    chains: Mutex<Vec<Arc<Prepared>>>,
 }
 
 impl Loaded {
@@ -28,16 +31,23 @@ impl Loaded {
                 format!("cannot load {path}: {why}; install it, or give its path with a slash in it"),
             )
         })?;
-        Ok(Loaded { path: path.to_owned(), handle })
+        Ok(Loaded { path: path.to_owned(), handle, chains: Mutex::default() })
     }
 
-    pub(crate) fn symbol(&self, routine: &Routine) -> Option<Symbol> {
-        self.handle.symbol(&routine.symbol)
+    pub(crate) fn symbol(&self, name: &str) -> Option<Symbol> {
+        self.handle.symbol(name)
     }
 
-    /// Those whose symbol it has not, in the order of the file.
-    pub fn missing<'a>(&self, library: &'a Library) -> Vec<&'a Routine> {
-        library.routines.iter().filter(|r| self.symbol(r).is_none()).collect()
+    /// Symbols that it has not, in the order of the file, with who wants them.
+    pub fn missing<'a>(&self, library: &'a Library) -> Vec<(&'a Routine, &'a str)> {
+        let wanted = library.routines.iter().flat_map(|r| r.symbols().into_iter().map(move |s| (r, s)));
+        wanted.filter(|(_, symbol)| self.symbol(symbol).is_none()).collect()
+    }
+
+    /// Frees what its routines have kept, when they are called no more.
+    pub fn end(&self) {
+        let chains = forebay_host::lock(&self.chains);
+        chains.iter().filter_map(|routine| routine.chain.as_ref()).for_each(Chain::clear);
     }
 
     /// Two services for each routine, but for those that are withdrawn by name.
@@ -45,7 +55,7 @@ impl Loaded {
         let missing = self.missing(library);
         if !missing.is_empty() {
             let names: Vec<String> =
-                missing.iter().take(NAMED).map(|r| format!("{} (line {})", r.symbol, r.place.line)).collect();
+                missing.iter().take(NAMED).map(|(r, s)| format!("{s} (line {})", r.place.line)).collect();
             return Err(Error::new(
                 Code::NotFound,
                 format!(
@@ -57,7 +67,7 @@ impl Loaded {
                 ),
             ));
         }
-        let lock = Arc::new(Mutex::new(()));
+        let (lock, planner) = (Arc::new(Mutex::new(())), Arc::new(Mutex::new(())));
         let mut services: Vec<(Signature, Box<Body>)> = Vec::new();
         for (number, routine) in library.routines.iter().enumerate() {
             if withdrawn.contains(&routine.name) {
@@ -65,16 +75,21 @@ impl Loaded {
             }
             let lock = match routine.threads {
                 Threads::Safe => None,
-                Threads::Serial => Some(lock.clone()),
-                Threads::Process => {
-                    let why = "threads process is not served by this version; write threads serial, and start as many servers as \
-                               are to work at a time";
-                    return Err(Error::bad(format!("{}: {why}", routine.name)));
-                }
+                // A process for each worker is the supervisor's matter; this one has a worker, and what waits.
+                Threads::Serial | Threads::Process => Some(lock.clone()),
             };
-            let symbol = self.symbol(routine).ok_or_else(|| Error::internal("a symbol has gone"))?;
-            let prepared = Arc::new(Prepared::new(routine, number as u32, symbol, lock)?);
+            let symbol = self.symbol(&routine.symbol).ok_or_else(|| Error::internal("a symbol has gone"))?;
+            let mut prepared = Prepared::new(routine, number as u32, symbol, lock)?;
+            prepared.chain = Chain::of(routine, |name| self.symbol(name), &planner)?;
+            let prepared = Arc::new(prepared);
+            if routine.chain.is_some() {
+                forebay_host::lock(&self.chains).push(prepared.clone());
+            }
             for (published, native) in [(&routine.plain, false), (&routine.native, true)] {
+                // A chain has no symbol in whose place a stub could stand.
+                if native && routine.chain.is_some() {
+                    continue;
+                }
                 let (prepared, form) = (prepared.clone(), Form::new(routine, published, native));
                 services.push((
                     published.signature.clone(),

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use forebay_idl::{Arg, Convention, Hidden, Kind, Published, Routine, Source, Type};
 use forebay_types::{DType, Error, Result};
 
+use crate::chain::Chain;
 use crate::ffi::{Interface, MOST, Passed, Symbol};
 
 /// A routine that can be called.
@@ -25,6 +26,10 @@ pub(crate) struct Prepared {
     pub has_arrays: bool,
     /// Whether the routine is asked for the length of its work arrays.
     pub asks: bool,
+    /// Real numbers that are passed behind all arguments, where no routine looks: only trials have them.
+    pub more: Vec<u64>,
+    /// What is called instead of the symbol.
+    pub chain: Option<Chain>,
 }
 
 /// One of its two services: which parameter of the call is which argument.
@@ -71,6 +76,18 @@ impl Prepared {
         symbol: Symbol,
         lock: Option<Arc<Mutex<()>>>,
     ) -> Result<Prepared> {
+        let passed = routine.returned.as_ref().map(|r| passed_dtype(r.of, routine.convention));
+        Prepared::with(routine, number, symbol, lock, (Vec::new(), passed))
+    }
+
+    /// For a trial: with numbers behind the arguments, and with a type of what is returned that may not be that of the line.
+    pub fn with(
+        routine: &Routine,
+        number: u32,
+        symbol: Symbol,
+        lock: Option<Arc<Mutex<()>>>,
+        (more, returned): (Vec<u64>, Option<DType>),
+    ) -> Result<Prepared> {
         let convention = routine.convention;
         let mut passed = Vec::new();
         let (mut length_is_next, mut lengths_at_end) = (Vec::new(), Vec::new());
@@ -94,8 +111,8 @@ impl Prepared {
             }
         }
         passed.extend(lengths_at_end.iter().map(|_| Passed::Length));
-        let returned =
-            routine.returned.as_ref().filter(|_| !result_first).map(|r| passed_dtype(r.of, convention));
+        passed.extend(more.iter().map(|_| Passed::Value(DType::F64)));
+        let returned = returned.filter(|_| !result_first);
         let interface = Interface::new(symbol, &passed, returned).ok_or_else(|| {
             Error::bad(format!(
                 "{} cannot be called: it has {} arguments, hidden lengths among them, and {MOST} is the most",
@@ -114,6 +131,8 @@ impl Prepared {
             number,
             has_arrays: routine.args.iter().any(|a| matches!(a.kind, Kind::Array(_))),
             asks,
+            more,
+            chain: None,
         })
     }
 }

@@ -21,20 +21,26 @@
 //! symbol ([`Routine::native`]). An extent is an [expression](Expr) over the scalars of the same line.
 //!
 //! ```text
-//! file    = "fbi 1" { set | routine }                          # "#" begins a comment, ";" or an end of line ends a statement
+//! file    = "fbi 1" { set | routine | chain }                  # "#" begins a comment, ";" or an end of line ends a statement
 //! set     = "set" ( "library" TEXT | "convention" (fortran|c) | "symbol" TEXT | "int" (32|64) | "threads" (safe|serial|process)
 //!         | "lock" NAME | "hidden" (end|next|none) | "complex" (value|pointer) | "env" NAME "=" VALUE )
-//! routine = NAME "(" arg {"," arg} ")" ["->" type] { clause }  # goes on over several lines while its parentheses are open
+//! routine = NAME "(" arg {"," arg} ")" ["->" type [status]] { clause }  # goes on over several lines while its parentheses are open
+//! chain   = "chain" NAME "(" arg {"," arg} ")" "plan" NAME "=" step ["keep" n] ["free" step] "call" step { clause }
+//! step    = SYMBOL "(" value {"," value} ")"                   # a value is an argument, the plan, or "const" n
 //! arg     = [in|out|inout] NAME ":" type ["[" expr {"," expr} "]"] { option }
 //!         | NAME                                               # the leading dimension, increment or work length of an array
 //!         | "const" NAME ":" type "=" value | NAME ":" type "=" expr
 //!         | "work" NAME ":" type "[" expr "]" ["query" NAME] | "length" "(" NAME ")" | "null"
 //! option  = "order" (F|C) | "ld" NAME | "inc" NAME | "tri" NAME | "align" n | "when" expr | "one of" (TEXT | n {n})
-//!         | "status" { ("<"|">"|"==") n TEXT } | "by" (value|pointer)
+//!         | status | "by" (value|pointer)
+//! status  = "status" { ("<"|">"|"==") n TEXT }
 //! clause  = "symbol" TEXT | "convention" (fortran|c) | "order" (F|C) | "threads" W | "cost" expr | "effects" | "xerbla"
 //!         | "returns" NAME | "let" NAME "=" expr | "where" expr [TEXT]
 //! expr    = integers, scalars, + - * /, == != < <= > >=, and or not, max() min() abs(), x if c else y, x in "Nn"
 //! ```
+//!
+//! A chain is a routine of two functions: the first makes a plan, which is kept for each set of scalars that it was made
+//! with, the second does the work with the plan. Plans are made one at a time, with memory of their own in the place of arrays.
 //!
 //! ```
 //! let text = "fbi 1\nset convention fortran; set symbol \"%s_\"\n\
@@ -65,7 +71,7 @@ mod tests;
 
 pub use expr::{Binary, Expr, Fault, Function, Unary};
 pub use model::{
-    Arg, Array, Case, Complex, Convention, Hidden, Kind, Library, LinePlace, Literal, Published, Returned,
-    Routine, Scalar, Settings, Source, Threads, Type, Where,
+    Arg, Array, Case, Chain, Complex, Convention, Hidden, Kind, Library, LinePlace, Literal, Published,
+    Returned, Routine, Scalar, Settings, Source, Step, Threads, Type, Value, Where,
 };
-pub use publish::NATIVE;
+pub use publish::{IDL, NATIVE};

@@ -21,6 +21,13 @@ pub struct Library {
     pub routines: Vec<Routine>,
 }
 
+impl Library {
+    /// Whether each worker has a process of its own.
+    pub fn has_processes(&self) -> bool {
+        self.routines.iter().any(|r| r.threads == Threads::Process)
+    }
+}
+
 /// What `set` says.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
@@ -126,12 +133,48 @@ pub struct Routine {
     pub effects: bool,
     /// It checks its own arguments and tells `xerbla`.
     pub xerbla: bool,
+    /// What is called instead of one symbol.
+    pub chain: Option<Chain>,
     /// How many operations it takes, for who distributes calls.
     pub cost: Option<Expr>,
     /// What is published for people. Its name is that of the routine.
     pub plain: Published,
     /// What is published for stubs, under [`NATIVE`](crate::NATIVE) and its name.
     pub native: Published,
+}
+
+/// Two functions that are one routine: the first makes a plan, which is kept, the second is called with it and with the
+/// arrays.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chain {
+    /// Makes a plan: returns a pointer. It gets memory of its own in the place of arrays.
+    pub plan: Step,
+    /// Frees a plan.
+    pub free: Option<String>,
+    /// How many plans are kept: of each set of scalars that the plan was made with one.
+    pub keep: usize,
+    /// Does the work.
+    pub call: Step,
+}
+
+/// A function of a chain.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    /// Its symbol.
+    pub symbol: String,
+    /// What it is passed.
+    pub values: Vec<Value>,
+}
+
+/// What a function of a chain is passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// That argument: a scalar by value, an array by its address.
+    Arg(usize),
+    /// The plan.
+    Plan,
+    /// An `int`.
+    Const(i32),
 }
 
 /// A signature, and where the value of each of its parameters comes from or goes to.
@@ -286,6 +329,8 @@ pub struct Returned {
     pub of: Type,
     /// How it comes back, if it is complex.
     pub complex: Complex,
+    /// It tells how the function went: 0 is well. What else it says, by its value.
+    pub status: Option<Vec<Case>>,
 }
 
 /// A constant.
@@ -317,14 +362,26 @@ impl Type {
 }
 
 impl Routine {
+    /// What the library must have.
+    pub fn symbols(&self) -> Vec<&str> {
+        match &self.chain {
+            None => vec![&self.symbol],
+            Some(c) => {
+                [&c.plan.symbol, &c.call.symbol].into_iter().chain(&c.free).map(String::as_str).collect()
+            }
+        }
+    }
+
     /// The text of an expression, as the file has it.
     pub fn text(&self, e: &Expr) -> String {
         e.text(&|at: &usize| self.args.get(*at).map(|a| a.name.clone()).unwrap_or_default())
     }
 
-    /// An array as the file has it: `b:f64[n,nrhs]`.
+    /// An argument as the file has it: `b:f64[n,nrhs]`, `info:i32`.
     pub fn kind_of(&self, arg: &Arg) -> String {
         match &arg.kind {
+            Kind::Scalar(s) if s.of == Type::Char => format!("{}:char", arg.name),
+            Kind::Scalar(s) => format!("{}:{}", arg.name, s.of.dtype()),
             Kind::Array(array) => {
                 let extents: Vec<String> = array.extents.iter().map(|e| self.text(e)).collect();
                 format!("{}:{}[{}]", arg.name, array.dtype, extents.join(", "))

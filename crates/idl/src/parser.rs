@@ -11,6 +11,9 @@ use crate::model::{Case, Complex, Convention, Hidden, Library, LinePlace, Litera
 
 /// Most routines of a file: each is two services, and that is what a server offers at most.
 const ROUTINES: usize = 2_000;
+/// How many plans of a chain are kept if nothing is said, and at most.
+const PLANS: usize = 16;
+const MOST_PLANS: usize = 100_000;
 /// Most variables of an environment.
 const VARIABLES: usize = 64;
 /// How deep parentheses may stand in each other.
@@ -30,6 +33,7 @@ pub(crate) struct RawRoutine<'a> {
     pub name: NameAt<'a>,
     pub args: Vec<RawArg<'a>>,
     pub returned: Option<RawType>,
+    pub returned_status: Option<Vec<Case>>,
     pub returns: Option<NameAt<'a>>,
     pub symbol: Option<&'a str>,
     pub convention: Option<Convention>,
@@ -38,8 +42,28 @@ pub(crate) struct RawRoutine<'a> {
     pub cost: Option<Expr<NameAt<'a>>>,
     pub effects: bool,
     pub xerbla: bool,
+    pub chain: Option<RawChain<'a>>,
     pub lets: Vec<(NameAt<'a>, Expr<NameAt<'a>>)>,
     pub wheres: Vec<(Expr<NameAt<'a>>, Option<&'a str>)>,
+}
+
+/// The functions of a chain as they are written.
+pub(crate) struct RawChain<'a> {
+    pub name: NameAt<'a>,
+    pub plan: RawStep<'a>,
+    pub keep: usize,
+    pub free: Option<RawStep<'a>>,
+    pub call: RawStep<'a>,
+}
+
+pub(crate) struct RawStep<'a> {
+    pub symbol: NameAt<'a>,
+    pub values: Vec<RawValue<'a>>,
+}
+
+pub(crate) enum RawValue<'a> {
+    Name(NameAt<'a>),
+    Const(i32),
 }
 
 pub(crate) struct RawArg<'a> {
@@ -98,14 +122,10 @@ impl Library {
         while let Some(first) = p.statement() {
             match first.name {
                 "set" => p.set(&mut settings)?,
-                "chain" => {
-                    return Err(p.at(
-                        first.place,
-                        "chains of calls are not served by this version; leave the line out, or serve a function of your own around them",
-                    ));
-                }
-                _ => {
-                    let raw = p.routine(first)?;
+                word => {
+                    let is_chain = word == "chain" && matches!(p.peek(), Word::Name(_));
+                    let first = if is_chain { p.name("the name of the chain")? } else { first };
+                    let raw = p.routine(first, is_chain)?;
                     if !names.insert(first.name) {
                         let why = format!("{:?} is a routine already; leave one out", first.name);
                         return Err(p.at(first.place, why));
@@ -321,12 +341,13 @@ impl<'a> Parser<'a, '_> {
         Ok(symbol)
     }
 
-    fn routine(&mut self, name: NameAt<'a>) -> Result<RawRoutine<'a>> {
+    fn routine(&mut self, name: NameAt<'a>, is_chain: bool) -> Result<RawRoutine<'a>> {
         self.expect("(")?;
         let mut raw = RawRoutine {
             name,
             args: Vec::new(),
             returned: None,
+            returned_status: None,
             returns: None,
             symbol: None,
             convention: None,
@@ -335,6 +356,7 @@ impl<'a> Parser<'a, '_> {
             cost: None,
             effects: false,
             xerbla: false,
+            chain: None,
             lets: Vec::new(),
             wheres: Vec::new(),
         };
@@ -351,13 +373,68 @@ impl<'a> Parser<'a, '_> {
                 self.expect(",")?;
             }
         }
-        if self.sign("->") {
+        if is_chain {
+            raw.chain = Some(self.chain()?);
+        } else if self.sign("->") {
             raw.returned = Some(self.of_type()?);
+            raw.returned_status = self.word("status").then(|| self.cases()).transpose()?;
         }
         while *self.peek() != Word::End {
             self.clause(&mut raw)?;
         }
         Ok(raw)
+    }
+
+    /// What stands behind the arguments of a chain.
+    fn chain(&mut self) -> Result<RawChain<'a>> {
+        let wants = |p: &mut Self, word: &str| match p.word(word) {
+            true => Ok(()),
+            false => Err(p.unexpected(&format!("{word:?} of the chain"))),
+        };
+        wants(self, "plan")?;
+        let name = self.name("the name of the plan")?;
+        self.expect("=")?;
+        let plan = self.step()?;
+        let mut keep = PLANS;
+        if self.word("keep") {
+            let place = self.place();
+            let n = self.integer()?;
+            keep = usize::try_from(n).ok().filter(|n| (1..=MOST_PLANS).contains(n)).ok_or_else(|| {
+                self.at(
+                    place,
+                    format!("keep {n} is not from 1 to {MOST_PLANS}; write how many plans are kept"),
+                )
+            })?;
+        }
+        let free = self.word("free").then(|| self.step()).transpose()?;
+        wants(self, "call")?;
+        Ok(RawChain { name, plan, keep, free, call: self.step()? })
+    }
+
+    fn step(&mut self) -> Result<RawStep<'a>> {
+        let symbol = self.name("a function of the library")?;
+        self.expect("(")?;
+        let mut values = Vec::new();
+        while !self.sign(")") {
+            if values.len() == limits::PARAMETERS {
+                return Err(self.at(self.place(), format!("more than {} values", limits::PARAMETERS)));
+            }
+            if !values.is_empty() {
+                self.expect(",")?;
+            }
+            let place = self.place();
+            values.push(match self.word("const") {
+                true => {
+                    let n = self.integer()?;
+                    let fits = i32::try_from(n).ok();
+                    RawValue::Const(
+                        fits.ok_or_else(|| self.at(place, format!("{n} is beyond what an int holds")))?,
+                    )
+                }
+                false => RawValue::Name(self.name("an argument, the plan, or const and a number,")?),
+            });
+        }
+        Ok(RawStep { symbol, values })
     }
 
     fn clause(&mut self, raw: &mut RawRoutine<'a>) -> Result<()> {

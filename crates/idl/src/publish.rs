@@ -20,6 +20,9 @@ use crate::model::{Array, Kind, Published, Routine, Source, Type};
 /// How the names of services for stubs begin.
 pub const NATIVE: &str = "native/";
 
+/// The service by which a server tells of which interface file its services are.
+pub const IDL: &str = "interface/file";
+
 pub(crate) fn plain(routine: &Routine) -> Result<Published> {
     let mut params = Vec::new();
     for (i, arg) in routine.args.iter().enumerate() {

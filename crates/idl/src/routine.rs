@@ -7,10 +7,10 @@ use forebay_types::{DType, ElementKind, Order, Result, Way, limits};
 use crate::expr::Expr;
 use crate::lexer::fault;
 use crate::model::{
-    Arg, Array, Complex, Convention, Hidden, Kind, LinePlace, Literal, Published, Returned, Routine, Scalar,
-    Settings, Type, Where,
+    Arg, Array, Chain, Complex, Convention, Hidden, Kind, LinePlace, Literal, Published, Returned, Routine,
+    Scalar, Settings, Step, Type, Value, Where,
 };
-use crate::parser::{NameAt, RawArg, RawKind, RawRoutine, RawType, RawTyped};
+use crate::parser::{NameAt, RawArg, RawChain, RawKind, RawRoutine, RawStep, RawType, RawTyped, RawValue};
 use crate::publish;
 
 /// Most look-ups of names for one routine: expressions that are named by `let` may stand in each other.
@@ -30,6 +30,9 @@ enum For {
     /// `when`: real numbers are compared, too.
     When,
 }
+
+/// Bytes to which arrays of chains are aligned at least: as memory is with which plans are made.
+const PLANNED: usize = 64;
 
 struct Scope<'a, 'f> {
     file: &'f str,
@@ -96,6 +99,14 @@ pub(crate) fn resolve(file: &str, raw: RawRoutine<'_>, settings: &Settings) -> R
     if symbol.len() > limits::NAME_BYTES {
         return Err(at(raw.name.place, format!("a symbol of {} bytes is beyond the limit", symbol.len())));
     }
+    if raw.chain.is_some() {
+        // A plan is good for arrays that lie as those did with which it was made.
+        let arrays =
+            args.iter_mut().filter_map(|a| if let Kind::Array(a) = &mut a.kind { Some(a) } else { None });
+        arrays.for_each(|a| a.align = Some(a.align.unwrap_or(0).max(PLANNED)));
+    }
+    let chain = raw.chain.as_ref().map(|c| chain(file, c, &args, convention)).transpose()?;
+    let symbol = chain.as_ref().map_or(symbol, |c| c.call.symbol.clone());
     let mut routine = Routine {
         name: raw.name.name.to_owned(),
         symbol,
@@ -108,6 +119,7 @@ pub(crate) fn resolve(file: &str, raw: RawRoutine<'_>, settings: &Settings) -> R
         threads: raw.threads.unwrap_or(settings.threads),
         effects: raw.effects,
         xerbla: raw.xerbla,
+        chain,
         cost,
         plain: Published::nothing(),
         native: Published::nothing(),
@@ -127,11 +139,70 @@ fn returned(file: &str, raw: &RawRoutine, of: RawType, settings: &Settings) -> R
         _ if taken(name) => {
             refused(format!("the result is called {name:?} as an argument is; rename one by returns"))
         }
+        _ if raw.returned_status.is_some() && !is_integer(of) => {
+            refused("a status that is returned is an integer; write for example -> i32 status".into())
+        }
         RawType::Scalar(of @ (Type::Number(_) | Type::Bool)) => {
-            Ok(Returned { name: name.to_owned(), of, complex: settings.complex })
+            let status = raw.returned_status.clone();
+            Ok(Returned { name: name.to_owned(), of, complex: settings.complex, status })
         }
         _ => refused("a function that returns text is not served; write a subroutine around it".into()),
     }
+}
+
+fn chain(file: &str, raw: &RawChain, args: &[Arg], convention: Convention) -> Result<Chain> {
+    let refused = |place: LinePlace, text: String| fault(file, place, text);
+    if convention != Convention::C {
+        let why = "a chain calls functions of C; write `set convention c` before it";
+        return Err(refused(raw.name.place, why.into()));
+    }
+    let value = |value: &RawValue| match value {
+        RawValue::Const(n) => Ok(Value::Const(*n)),
+        RawValue::Name(name) if name.name == raw.name.name => Ok(Value::Plan),
+        RawValue::Name(name) => {
+            let at = args.iter().position(|a| a.name == name.name);
+            let at = at.ok_or_else(|| {
+                refused(
+                    name.place,
+                    format!(
+                        "{:?} is no argument of the chain; add it, or write const and a number",
+                        name.name
+                    ),
+                )
+            })?;
+            let goes = match &args[at].kind {
+                Kind::Scalar(s) => s.way == Way::In,
+                kind => matches!(kind, Kind::Array(_) | Kind::Const(..) | Kind::Computed(..)),
+            };
+            match goes {
+                true => Ok(Value::Arg(at)),
+                false => Err(refused(
+                    name.place,
+                    format!("{} is neither an array nor a scalar that goes in", name.name),
+                )),
+            }
+        }
+    };
+    let step = |raw: &RawStep| -> Result<Step> {
+        let values = raw.values.iter().map(value).collect::<Result<_>>()?;
+        Ok(Step { symbol: raw.symbol.name.to_owned(), values })
+    };
+    let (plan, call) = (step(&raw.plan)?, step(&raw.call)?);
+    let free = raw.free.as_ref().map(|f| step(f).map(|s| (f, s))).transpose()?;
+    if plan.values.contains(&Value::Plan) || !call.values.contains(&Value::Plan) {
+        let why = format!(
+            "the plan {} is made by the first function, and the second is called with it",
+            raw.name.name
+        );
+        return Err(refused(raw.plan.symbol.place, why));
+    }
+    if let Some((f, _)) = free.as_ref().filter(|(_, step)| step.values != [Value::Plan]) {
+        return Err(refused(
+            f.symbol.place,
+            format!("{} frees the plan alone; write ({})", f.symbol.name, raw.name.name),
+        ));
+    }
+    Ok(Chain { plan, free: free.map(|(_, step)| step.symbol), keep: raw.keep, call })
 }
 
 fn is_hidden_value(kind: &Kind) -> bool {

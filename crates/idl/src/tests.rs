@@ -3,7 +3,7 @@
 use forebay_types::{Code, Order, Way};
 use proptest::prelude::*;
 
-use crate::{Hidden, Kind, Library, Routine, Source, Threads};
+use crate::{Hidden, Kind, Library, Routine, Source, Threads, Value};
 
 const BLAS: &str = r#"fbi 1 ;  # blas.fbi
 set convention fortran;  set symbol "%s_";  set threads safe;  set hidden end;  set env OPENBLAS_NUM_THREADS=1
@@ -104,6 +104,7 @@ fn a_line_that_is_wrong_is_refused_with_its_place_and_what_to_write() {
         ("f(n:i32 = n + 1)", "stands for itself"),
         ("f(n:i32, in x:f64[k]) let k = j let j = k", "stands for itself"),
         ("f(m:i32, in x:f64[m] by value)", "cannot be passed by value"),
+        ("f(m:i32) -> f64 status", "a status that is returned is an integer"),
         ("f(m:i32) -> str", "returns text is not served"),
         ("f(m:i32) returns m", "nothing is returned"),
         ("f(m:i32) -> f64 returns m", "called \"m\" as an argument is"),
@@ -114,7 +115,8 @@ fn a_line_that_is_wrong_is_refused_with_its_place_and_what_to_write() {
         ("set speed 3", "\"speed\" cannot be set"),
         ("set int 16", "stands where the size of integers, 32 or 64, is expected"),
         ("f(in x:f64[\"ab\"])", "stands where a number, a name"),
-        ("chain f()", "chains of calls are not served"),
+        ("chain f() plan p = g() call h(p)", "a chain calls functions of C"),
+        ("chain f() call h(p)", "stands where \"plan\" of the chain is expected"),
         ("f(n:i32", "stands where"),
         ("f(s:str, in x:f64[s])", "s is text"),
         ("f(n:i32 status)", "no integer that comes back"),
@@ -154,6 +156,32 @@ fn what_is_let_and_computed_and_constant_stands_in_extents_as_what_it_is() {
     assert_eq!(f.wheres[1].text, "n < 10");
     assert_eq!(f.kind_of(&f.args[4]), "y:f32[(n + 1)*3]");
     assert!(f.args[5].by_value && !f.args[6].by_value);
+}
+
+#[test]
+fn a_chain_is_a_routine_of_functions_with_a_plan_between_them() {
+    let head = "fbi 1\nset convention c\nchain fft(n:i32, in x:c128[n] align 64, out y:c128[n] align 64) ";
+    let parse = |tail: &str| Library::parse("f.fbi", &format!("{head}{tail}"));
+    let good =
+        "plan p = make(n, x, y, const -1, const 64) keep 3 free drop(p) call run(p, x, y) threads safe";
+    let fft = &parse(good).unwrap().routines[0];
+    assert_eq!(fft.plain.signature.to_string(), "fft(in n:i32, in x:c128[n], out y:c128[n])");
+    assert_eq!(fft.symbols(), ["make", "run", "drop"]);
+    let chain = fft.chain.as_ref().unwrap();
+    let values = [Value::Arg(0), Value::Arg(1), Value::Arg(2), Value::Const(-1), Value::Const(64)];
+    assert_eq!((chain.plan.values.as_slice(), chain.keep), (&values[..], 3));
+    for (tail, says) in [
+        ("plan p = make(n, z) call run(p)", "\"z\" is no argument of the chain"),
+        ("plan p = make(n, p) call run(p)", "the plan p is made by the first function"),
+        ("plan p = make(n) call run(x)", "the second is called with it"),
+        ("plan p = make(n) free drop(x) call run(p)", "drop frees the plan alone; write (p)"),
+        ("plan p = make(n) keep 0 call run(p)", "keep 0 is not from 1"),
+        ("plan p = make(const 3000000000) call run(p)", "beyond what an int holds"),
+        ("plan p = make(n)", "stands where \"call\" of the chain"),
+    ] {
+        let e = parse(tail).unwrap_err();
+        assert!(e.text().contains(says), "{tail}\n  {}", e.text());
+    }
 }
 
 #[test]

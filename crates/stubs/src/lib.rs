@@ -12,8 +12,9 @@
 //! ```
 //! let text = "fbi 1\nset symbol \"%s_\"\nddot(n:i32, in x:f64[n] inc incx, incx, in y:f64[n] inc incy, incy) -> f64";
 //! let library = forebay_idl::Library::parse("dot.fbi", text)?;
-//! let c = forebay_stubs::native(&library, "dot.fbi");
+//! let c = forebay_stubs::native(&library, "dot.fbi", &["%s__".into()])?;
 //! assert!(c.contains("double ddot_(void *a0, void *a1, void *a2, void *a3, void *a4)"));
+//! assert!(c.contains("extern __typeof__(ddot_) ddot__ "));
 //! # Ok::<(), forebay_types::Error>(())
 //! ```
 #![forbid(unsafe_code)]

@@ -7,29 +7,49 @@ use forebay_idl::{
     Arg, Array, Binary, Convention, Expr, Function, Hidden, Kind, Library, Returned, Routine, Source, Type,
     Unary,
 };
-use forebay_types::{DType, Order, Way};
+use forebay_types::{DType, Error, Order, Result, Way};
 
 /// Arithmetic of extents.
 pub(crate) const INTEGERS: &str = include_str!("integers.h");
 
-/// One C file with the stubs of all routines of a library. `file` is where the library is described.
-pub fn native(library: &Library, file: &str) -> String {
+/// One C file with the stubs of all routines of a library. `file` is where the library is described; `also` are patterns of
+/// further symbols, such as `%s` and `%s__`.
+pub fn native(library: &Library, file: &str, also: &[String]) -> Result<String> {
+    let is_good = |pattern: &String| {
+        let rest = pattern.replacen("%s", "", 1);
+        rest != *pattern && rest.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+    };
+    if let Some(bad) = also.iter().find(|pattern| !is_good(pattern)) {
+        return Err(Error::bad(format!(
+            "{bad:?} is no pattern of symbols; write for example %s or %s__, where %s is the routine's name"
+        )));
+    }
     let mut c = format!(
         "/* Stubs of {file}, made by `forebay stubs --native`. Build them with\n   \
          cc -shared -fPIC -O2 -fno-builtin THIS.c -lforebay -ldl -lpthread -o libNAME.so */\n"
     );
     c.push_str(&include_str!("runtime.c").replace("/* (integers) */\n", INTEGERS));
-    for routine in &library.routines {
+    let symbols = || library.routines.iter().filter(|r| r.chain.is_none());
+    for routine in symbols() {
         stub(&mut c, routine);
+        let mut symbols = vec![routine.symbol.clone()];
+        for pattern in also {
+            let symbol = pattern.replacen("%s", &routine.name, 1);
+            if !symbols.contains(&symbol) {
+                let of = &routine.symbol;
+                let _ = writeln!(c, "extern __typeof__({of}) {symbol} __attribute__((alias(\"{of}\")));");
+                symbols.push(symbol);
+            }
+        }
     }
     c.push_str(
         "\n__attribute__((destructor)) static void fbs_end(void)\n{\n    static fbs_routine *const all[] = {",
     );
-    for routine in &library.routines {
+    for routine in symbols() {
         let _ = write!(c, " &d_{},", routine.name);
     }
     c.push_str(" NULL };\n    fbs_report(all, sizeof all / sizeof all[0] - 1);\n}\n");
-    c
+    Ok(c)
 }
 
 fn stub(c: &mut String, r: &Routine) {
@@ -180,6 +200,7 @@ fn parameters(c: &mut String, r: &Routine) {
             Source::First(at) => ("FBS_FIRST", Some(*at)),
             Source::Result => {
                 let of = r.returned.as_ref().map(|r| r.of);
+                status = r.returned.as_ref().is_some_and(|r| r.status.is_some());
                 logical = of == Some(Type::Bool) && r.convention == Convention::Fortran;
                 ("FBS_RESULT", None)
             }

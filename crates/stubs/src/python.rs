@@ -9,6 +9,7 @@ const HEAD: &str = r#"
 from __future__ import annotations
 
 import builtins
+import operator
 from typing import Any
 
 import forebay as fb
@@ -29,14 +30,45 @@ def _failed(text: str, info: builtins.int, results: tuple[Any, ...]) -> Failed:
     return failed
 
 
+def _wrong(where: str, value: Any, remedy: str) -> fb.BadArgument:
+    shown = repr(value)
+    shown = shown if len(shown) <= 60 else shown[:57] + "..."
+    return fb.BadArgument(f"{where} is {shown}, {type(value).__name__}; {remedy}")
+
+
+def _array(where: str, value: Any, axes: builtins.int, dtype: Any) -> Any:
+    kind = f"{np.dtype(dtype).name} with {axes} {'axis' if axes == 1 else 'axes'}"
+    if not isinstance(value, np.ndarray):
+        raise _wrong(where, value, f"pass an array of NumPy, of {kind}")
+    if value.ndim != axes:
+        raise fb.BadArgument(f"{where} has the shape {value.shape}; pass an array of {kind}")
+    return value
+
+
+def _integer(where: str, value: Any, least: builtins.int, most: builtins.int) -> builtins.int:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise _wrong(where, value, "pass an integer") from None
+    if not least <= number <= most:
+        raise _wrong(where, value, f"pass an integer from {least} to {most}")
+    return number
+
+
+def _text(where: str, value: Any, least: builtins.int) -> str:
+    if not isinstance(value, str) or len(value) < least:
+        raise _wrong(where, value, "pass one character" if least else "pass a text")
+    return value
+
+
 def _call(client: Any, name: str, *args: Any) -> Any:
     return (fb.call if client is None else client.call)(name, *args, info="return")
 "#;
 
 /// Words of Python, and names that the module uses itself.
-const RESERVED: [&str; 18] = [
+const RESERVED: [&str; 20] = [
     "and", "as", "class", "client", "def", "del", "for", "from", "if", "import", "in", "is", "lambda", "not",
-    "or", "pass", "with", "fb",
+    "or", "pass", "with", "fb", "np", "operator",
 ];
 
 fn name_of(name: &str) -> String {
@@ -67,10 +99,14 @@ fn function(text: &mut String, r: &Routine) {
     let (mut first, mut sizes) = (Vec::new(), Vec::new());
     let (mut docs, mut body, mut made, mut returned) = (String::new(), String::new(), Vec::new(), Vec::new());
     let mut passed = Vec::new();
+    let (mut arrays, mut scalars) = (String::new(), String::new());
     let mut status = None;
     for source in &r.plain.sources {
         let Source::Arg(at) = source else {
-            returned.push("result".to_owned());
+            let result = r.returned.as_ref().map_or("result", |r| r.name.as_str());
+            returned.push(name_of(result));
+            let cases = r.returned.as_ref().and_then(|r| r.status.clone());
+            status = status.or(cases.map(|cases| (name_of(result), cases)));
             continue;
         };
         let arg = &r.args[*at];
@@ -91,6 +127,13 @@ fn function(text: &mut String, r: &Routine) {
             && way == Way::Out
         {
             status = Some((name.clone(), s.status.clone().unwrap_or_default()));
+        }
+        if way != Way::Out {
+            let (checked, to) = (
+                checked(r, &name, &given),
+                if matches!(given, Given::Array(_)) { &mut arrays } else { &mut scalars },
+            );
+            to.push_str(&checked);
         }
         match (&given, way) {
             (Given::Array(a), Way::Out) => {
@@ -134,7 +177,8 @@ fn function(text: &mut String, r: &Routine) {
     first.push("client: Any = None".into());
     let _ = writeln!(text, "\n\ndef {}({}) -> Any:", name_of(&r.name), first.join(", "));
     let _ = writeln!(text, "    \"\"\"{}\n\n    Arguments:\n{docs}    \"\"\"", r.plain.signature);
-    text.push_str(&body);
+    // Sizes are seen at arrays that are arrays, and arrays made of sizes that are integers.
+    [&arrays, &body, &scalars].iter().for_each(|lines| text.push_str(lines));
     text.extend(made);
     // Scalars that come are what the call returns; arrays are filled.
     let scalars: Vec<&String> = returned.iter().filter(|n| !passed.contains(n) || is_scalar(r, n)).collect();
@@ -171,6 +215,26 @@ fn function(text: &mut String, r: &Routine) {
         [] => writeln!(text, "    return None"),
         all => writeln!(text, "    return {}", all.join(", ")),
     };
+}
+
+/// The line that refuses what an argument cannot be; what is left to the call is empty.
+fn checked(r: &Routine, name: &str, given: &Given) -> String {
+    let line = |function: &str, more: String| {
+        format!("    {name} = _{function}(\"{}: {name}\", {name}, {more})\n", r.name)
+    };
+    match given {
+        Given::Array(a) => line("array", format!("{}, {}", a.extents.len(), numpy(a.dtype))),
+        Given::Scalar(of) => match of.dtype().range().filter(|_| *of != Type::Bool) {
+            Some(range) => line("integer", format!("{}, {}", range.start(), range.end())),
+            None => String::new(),
+        },
+        Given::Text => {
+            let is_char = r.args.iter().any(|a| {
+                name_of(&a.name) == *name && matches!(&a.kind, Kind::Scalar(s) if s.of == Type::Char)
+            });
+            line("text", if is_char { "1".into() } else { "0".into() })
+        }
+    }
 }
 
 fn is_scalar(r: &Routine, name: &str) -> bool {

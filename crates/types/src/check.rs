@@ -5,7 +5,7 @@
 //! expected and what was given.
 
 use crate::signature::{Extent, Param, Signature};
-use crate::{ArrayMeta, DType, Error, Result, Scalar, Shape};
+use crate::{ArrayMeta, DType, Error, Result, Scalar, Shape, counted};
 
 /// What a caller has for a parameter.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -163,7 +163,11 @@ impl Signature {
 }
 
 fn extent_error(meta: &ArrayMeta, axis: usize, extent: &Extent, why: &str) -> Error {
-    Error::bad(format!("got {meta}, whose axis {axis} is not {extent}: {why}; pass arrays that agree"))
+    let got = meta.shape.extents().get(axis).copied().unwrap_or_default();
+    let elements = counted(got, "element");
+    Error::bad(format!(
+        "got {meta}: axis {axis} has {elements} where {extent} are wanted{why}; pass arrays that agree"
+    ))
 }
 
 fn check_kind(param: &Param, given: &mut Given) -> Result<()> {
@@ -237,28 +241,28 @@ impl<'a> Extents<'a> {
                 Some((value, _)) => product = product.saturating_mul(value.into()),
                 None if extent.names.len() == 1 => {
                     if !got.is_multiple_of(extent.factor) {
-                        return Err(format!("{got} is no multiple of {}", extent.factor));
+                        return Err(format!(", and {got} is no multiple of {}", extent.factor));
                     }
                     self.add(name, (got / extent.factor) as i64, from);
                     return Ok(());
                 }
-                None => return Err(format!("nothing determines {name}")),
+                None => return Err(format!(", and nothing determines {name}")),
             }
         }
         match product == i128::from(got) {
             true => Ok(()),
-            false => Err(self.disagreement(extent, got)),
+            false => Err(self.disagreement(extent)),
         }
     }
 
     #[cold]
-    fn disagreement(&self, extent: &Extent, got: u64) -> String {
+    fn disagreement(&self, extent: &Extent) -> String {
         let known = extent.names.iter().filter_map(|name| self.find(name).map(|k| (name, k)));
         let said: Vec<String> =
             known.map(|(name, (value, by))| format!("{name} is {value} by {by}")).collect();
         match said.as_slice() {
-            [] => format!("it is {got}"),
-            said => format!("{}, and it is {got}", said.join(", ")),
+            [] => String::new(),
+            said => format!(", and {}", said.join(", ")),
         }
     }
 }
@@ -324,7 +328,8 @@ mod tests {
         let say = refusal(axpy, vec![array(DType::F32, &[3]), f(&[3])]);
         assert_eq!(say, "axpy: parameter x is f64[n]: got f32(3,); convert its elements to f64");
         let say = refusal(axpy, vec![f(&[3]), f(&[4])]);
-        assert!(say.contains("parameter y is f64[n]: got f64(4,)") && say.contains("n is 3 by x"), "{say}");
+        let says = "axpy: parameter y is f64[n]: got f64(4,): axis 0 has 4 elements where n are wanted, and n is 3 by x; pass arrays that agree";
+        assert_eq!(say, says);
         let say = refusal(axpy, vec![f(&[3]), f(&[3, 1])]);
         assert!(say.contains("2 instead of 1 dimensions"), "{say}");
         let say = refusal(axpy, vec![f(&[3])]);

@@ -137,6 +137,14 @@ pub enum BrokerRequest {
         incarnation: Incarnation,
         /// How, in words: the signal, and what it was doing.
         how: String,
+        /// Services that are offered no more from now on, because they have ended too many lives.
+        #[serde(default)]
+        withdrawn: Vec<String>,
+    },
+    /// Why a service that nobody offers is offered no more. Answer: the words of the death after which it was withdrawn, or null.
+    Withdrawn {
+        /// Which one.
+        service: String,
     },
     /// How a server died. Answer: the words, or null when nobody has told.
     HowDied {

@@ -256,6 +256,7 @@ class Client(_forebay.Client):
         progress: bool | Callable[[Progress], object] | None = None,
         strict: bool = False,
         memory: int | None = None,
+        tail: bool = True,
         info: Info = "raise",
     ) -> Map:
         """Calls a service with each input, many at a time on all servers that offer it, and returns an iterator over the
@@ -271,8 +272,10 @@ class Client(_forebay.Client):
         ``memory``: bytes of arguments and results that are kept at most, 256 MiB by default. ``info``: a status that is
         not 0 is the failure of its task, or with ``return`` one of its results.
 
-        A task whose server is lost goes to another one; after three such servers, or if the service has effects, it
-        fails with ``ServerLost``. Raises ``NoServer`` when nobody offers the service, or nobody any more for 30 s.
+        A task whose server is lost goes to another one; after three servers that died under it, it fails with
+        ``Poisoned``, and if the service has effects with ``ServerLost``. Raises ``NoServer`` when nobody offers the
+        service, or nobody any more for 30 s. At the end, when nothing waits, a task whose server is slow or late goes to a
+        second one, too, unless ``tail`` is False or the service has effects; the first end of the two counts.
         """
         return Map(
             self,
@@ -284,6 +287,7 @@ class Client(_forebay.Client):
             progress=progress,
             strict=strict,
             memory=memory,
+            tail=tail,
             info=info,
         )
 
@@ -312,6 +316,7 @@ def connect(
     *,
     wait: float | None = None,
     placement: Placement = "least",
+    silence: float | None = None,
 ) -> Client:
     """Connects to a broker: the one given, that of ``FOREBAY_BROKER``, the node's agent, or one that is started.
 
@@ -322,6 +327,10 @@ def connect(
     ``placement`` says which server gets a call. ``least``: the one where it is over first, by what is known of how long
     calls of that size take there and of what is there already; calls that none would begin yet wait in this process.
     ``turns``: each server in turn, at once.
+
+    ``silence``: for so many seconds, from 1 to 3600, a server on another host may say nothing before it is lost and its
+    calls go elsewhere; ``FOREBAY_SILENCE`` if not given, 10 without it. One that computes, or receives what is sent to it,
+    says once a second that it lives.
     """
     until = time.monotonic() + (wait or 0.0)
     while True:
@@ -334,6 +343,8 @@ def connect(
         else:
             if wait is not None:
                 client.patience(wait)
+            if silence is not None:
+                client.silence(silence)
             if placement != "least":
                 client.place_by(str(placement))
             return client
@@ -393,6 +404,7 @@ def map(
     progress: bool | Callable[[Progress], object] | None = None,
     strict: bool = False,
     memory: int | None = None,
+    tail: bool = True,
     info: Info = "raise",
 ) -> Map:
     """Calls a service with each input, many at a time on all servers that offer it, and returns an iterator over the
@@ -407,6 +419,7 @@ def map(
         progress=progress,
         strict=strict,
         memory=memory,
+        tail=tail,
         info=info,
     )
 

@@ -162,6 +162,11 @@ impl HeldFuture {
         self.future.done()
     }
 
+    /// Issues it again if its server is lost; says whether that is still to be done.
+    pub fn tend(&mut self) -> bool {
+        self.future.tend()
+    }
+
     /// Whether there is something to do about it; waits for nothing.
     pub fn has_news(&self) -> bool {
         self.future.has_news()

@@ -24,6 +24,7 @@ mod estimate;
 mod failed;
 mod future;
 mod group;
+mod guard;
 mod lead;
 mod pace;
 mod placement;
@@ -42,6 +43,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
+use forebay_host::environment;
 use forebay_host::fork::own_pid;
 use forebay_host::lock;
 use forebay_link::call::Flusher;
@@ -54,6 +56,7 @@ pub use bag::{Bag, BagOptions, BagView, Counts, Next, Space, Task, TaskFate, Tas
 pub use failed::FailedCall;
 pub use future::{Canceller, Future, Timing, cancel_all, probe_any, wait_all, wait_any};
 pub use group::{Group, Joined, Joint, Ticket};
+pub use guard::Guarded;
 pub use placement::{Choice, Named, Placement, ServerView, TaskView};
 pub use reference::{On, Reference};
 pub use reply::Printed;
@@ -106,6 +109,7 @@ struct Inner {
     /// How long a server that nobody sees yet is waited for, in milliseconds.
     patience: AtomicU64,
     watcher: watcher::Watcher,
+    guard: guard::Guard,
     failures: failed::Failures,
     copies: transfer::Copies,
     /// Calls that no server has room for yet.
@@ -127,6 +131,9 @@ struct Asked<'g> {
     /// How many calls more than usual a server may have.
     more: u32,
 }
+
+/// Servers that may die under one call; then it is given up.
+const LIVES: u8 = 3;
 
 /// A service whose calls run shorter has them sent at once, to whoever has fewest.
 const QUICK: u64 = 50_000;
@@ -168,6 +175,7 @@ impl Client {
             check: OnceLock::new(),
             patience: AtomicU64::new(0),
             watcher: watcher::Watcher::default(),
+            guard: guard::Guard::default(),
             failures: failed::Failures::default(),
             copies: transfer::Copies::default(),
             queue: Arc::default(),
@@ -267,6 +275,13 @@ impl Client {
         self.inner.patience.store(ms, Ordering::Relaxed);
     }
 
+    /// For how many seconds, from 1 to 3600, a server on another host may say nothing before it is lost; of the servers
+    /// that are reached from now on. Once a client.
+    pub fn silence(&self, seconds: f64) -> Result<()> {
+        self.inner.table.allow_silence(environment::silence_of(seconds)?);
+        Ok(())
+    }
+
     /// What is offered, by name.
     pub fn services(&self) -> Result<Vec<Service>> {
         self.inner.check_process()?;
@@ -301,10 +316,23 @@ impl Inner {
     /// The offer of a service. One that is missing at a broker that has just taken the place of a
     /// dead one is waited for, and any other one as long as this client has patience, at most `allowed`.
     fn find(&self, name: &str, tied: Option<&Tied>, allowed: Option<Duration>) -> Result<Arc<Offer>> {
-        self.seek(allowed, |table| match tied {
+        let found = self.seek(allowed, |table| match tied {
             None => table.find(name),
             Some(tied) => table.find(name).and_then(|offer| tied.within(offer)),
-        })
+        });
+        found.map_err(|e| if e.code() == Code::NoServer { self.withdrawn_or(e, name) } else { e })
+    }
+
+    /// Why nobody offers a service any more, if it has ended too many lives of its server.
+    #[cold]
+    fn withdrawn_or(&self, missing: Error, name: &str) -> Error {
+        let Some(how) = self.table.why_withdrawn(name) else { return missing };
+        let text = format!(
+            "{name:?} is offered no more: it ran when the process of its server died again and again, the last time of {how}. \
+             Find out why (`forebay serve --check FILE --call` calls it with small arguments), correct the routine or its line, \
+             and start the server anew"
+        );
+        Error::new(Code::NoServer, text)
     }
 
     /// How long a call that may take so long waits for a server.

@@ -39,6 +39,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// A call that waits, as it is sent.
 pub(super) struct WaitingCall {
     pub id: u64,
+    /// How often it was issued before.
+    pub issue: u32,
     pub signature: Signature,
     pub args: Vec<Arg<'static>>,
     pub kept: Vec<Option<OwnCopy>>,
@@ -296,7 +298,7 @@ impl WaitingCall {
         Request {
             inner,
             id: self.id,
-            issue: 0,
+            issue: self.issue,
             allowed: self.allowed.map(|allowed| allowed.saturating_sub(waited)),
             timed: self.begun.is_some(),
             signature: &self.signature,

@@ -185,6 +185,8 @@ pub(super) struct Table {
     /// Whoever asks holds it.
     wire: Mutex<Option<Wire>>,
     known: Mutex<BrokerView>,
+    /// How long servers on other hosts may be silent, if this client says.
+    silence: OnceLock<Duration>,
     /// A thread asks behind the callers' backs.
     asks: AtomicBool,
 }
@@ -293,6 +295,7 @@ impl Table {
             locator,
             wire: Mutex::new(Some(wire)),
             known: Mutex::new(known),
+            silence: OnceLock::new(),
             asks: AtomicBool::new(false),
         })
     }
@@ -368,7 +371,13 @@ impl Table {
             None if asked.is_none() && server.listens.is_some() => local().transpose()?,
             known => known,
         };
-        Ok(Reach { key, host: asked, transport: self.locator.transport(), silence: self.locator.silence()? })
+        let silence = self.silence.get().map_or_else(|| self.locator.silence(), |said| Ok(*said))?;
+        Ok(Reach { key, host: asked, transport: self.locator.transport(), silence })
+    }
+
+    /// How long servers on other hosts may be silent, of those that are reached from now on. Once.
+    pub fn allow_silence(&self, silence: Duration) {
+        let _ = self.silence.set(silence);
     }
 
     /// Whether servers that are not in the table may come to it in a moment.
@@ -469,6 +478,12 @@ impl Table {
                 _ => std::thread::sleep(OBITUARY / 10),
             }
         }
+    }
+
+    /// After which death a service that nobody offers was withdrawn.
+    pub fn why_withdrawn(&self, service: &str) -> Option<String> {
+        let asked = BrokerRequest::Withdrawn { service: service.to_owned() };
+        serde_json::from_value(self.ask(&mut lock(&self.wire), &asked, SHORT).ok()?).ok()?
     }
 
     /// A server was found dead or stopped: out of the table, and the broker is told. What the

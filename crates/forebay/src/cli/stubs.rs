@@ -1,13 +1,20 @@
 //! `forebay stubs`: sources, or a library, that call the routines of an interface file at servers.
 
 use clap::{Args, ValueEnum};
-use forebay::{Error, Result};
+use forebay::call::{Client, Only, Value};
+use forebay::{Code, Error, Result};
 use forebay_host::environment;
-use forebay_idl::Library;
+use forebay_idl::{IDL, Library};
+use forebay_link::Locator;
+use forebay_types::directory::ServerInfo;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use super::out::Out;
+
+/// How long a server may take to tell its interface file.
+const ASKED: Duration = Duration::from_secs(10);
 
 /// Write functions that call the routines of an interface file at a server.
 ///
@@ -29,16 +36,20 @@ pub(super) struct Stubs {
     /// The compiler of --build.
     #[arg(long, value_name = "COMMAND", default_value = "cc", requires = "build")]
     cc: String,
-    /// The interface file.
-    #[arg(value_name = "FILE.fbi")]
-    file: PathBuf,
+    /// Further symbols of each routine: "%s" for dgemm beside dgemm_, "%s__" for dgemm__; with --native.
+    #[arg(long, value_name = "PATTERN", requires = "native")]
+    also: Vec<String>,
+    /// The interface file, or a service of a library or the name of its server, which is asked for its file.
+    #[arg(value_name = "FILE.fbi|SERVICE")]
+    file: String,
 }
 
 fn help() -> String {
     format!(
         "Native stubs read {} (auto, off), {} (operations) and {} (a file).\n\n\
          Example:\n  forebay stubs --native --build libforebay_blas.so blas.fbi\n  \
-         LD_PRELOAD=./libforebay_blas.so ./program\n  forebay stubs --lang python blas.fbi > blas_remote.py",
+         LD_PRELOAD=./libforebay_blas.so ./program\n  forebay stubs --native --also %s --also %s__ --build libforebay_blas.so blas.fbi\n  \
+         forebay stubs --lang python blas.fbi > blas_remote.py\n  forebay stubs --lang python dgemm > blas_remote.py",
         environment::STUBS,
         environment::STUBS_MIN,
         environment::STUBS_REPORT
@@ -56,9 +67,13 @@ enum Language {
 
 impl Stubs {
     pub(super) fn run(&self, out: &Out) -> Result<()> {
-        let name = self.file.display().to_string();
-        let text =
-            std::fs::read_to_string(&self.file).map_err(|e| Error::io(format!("cannot read {name}"), e))?;
+        let (name, text) = match self.file.ends_with(".fbi") || Path::new(&self.file).is_file() {
+            true => {
+                let read = std::fs::read_to_string(&self.file);
+                (self.file.clone(), read.map_err(|e| Error::io(format!("cannot read {}", self.file), e))?)
+            }
+            false => asked(&self.file)?,
+        };
         let library = Library::parse(&name, &text)?;
         let source = self.source(&library, &name)?;
         let Some(target) = &self.build else {
@@ -69,7 +84,7 @@ impl Stubs {
 
     fn source(&self, library: &Library, file: &str) -> Result<String> {
         match (self.lang, self.native) {
-            (Language::C, true) => Ok(forebay_stubs::native(library, file)),
+            (Language::C, true) => forebay_stubs::native(library, file, &self.also),
             (_, true) => Err(Error::bad(
                 "native stubs are one library for every language; write them with --lang c, or leave --native out",
             )),
@@ -78,6 +93,32 @@ impl Stubs {
             (Language::Fortran, false) => Ok(forebay_stubs::fortran(library, file)),
             (Language::Python, false) => Ok(forebay_stubs::python(library, file)),
         }
+    }
+}
+
+/// The interface file of a library that is served, asked of a server that offers the service or has the name.
+fn asked(service: &str) -> Result<(String, String)> {
+    let client = Client::connect(Locator::at(None))?;
+    let services = client.services()?;
+    let tellers = services.iter().find(|s| s.signature.name().as_str() == IDL);
+    let tellers = tellers.map(|s| s.servers.as_slice()).unwrap_or_default();
+    let of_service = services.iter().find(|s| s.signature.name().as_str() == service);
+    let offering = of_service.map(|s| s.servers.as_slice()).unwrap_or_default();
+    let is_it = |server: &&ServerInfo| {
+        server.name == service || offering.iter().any(|o| o.incarnation == server.incarnation)
+    };
+    let server = tellers.iter().find(is_it).ok_or_else(|| {
+        Error::new(
+            Code::NotFound,
+            format!(
+                "{service:?} is neither a file, nor a service or the name of a server of a compiled library; \
+                 `forebay services` lists what is offered, and an interface file ends in .fbi"
+            ),
+        )
+    })?;
+    match client.on(Only::Name(server.name.clone())).call(IDL, Vec::new(), Some(ASKED))?.as_slice() {
+        [Value::Str(file), Value::Str(text)] => Ok((file.clone(), text.clone())),
+        _ => Err(Error::internal("an interface file is two texts")),
     }
 }
 

@@ -1,11 +1,12 @@
 //! The process that loads a library and serves its routines. It does nothing else, for the library may end it.
 
 use super::Serve;
-use forebay::serve::{Host, Server, Signals};
+use forebay::serve::{Body, Call, Host, Server, Signals};
 use forebay::{Error, Result, parse_bytes};
 use forebay_foreign::{Loaded, board};
 use forebay_host::output::Output;
-use forebay_idl::Library;
+use forebay_idl::{IDL, Library};
+use forebay_types::Signature;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -18,10 +19,25 @@ const GRACE: Duration = Duration::from_secs(10);
 
 /// Reads an interface file.
 pub fn read(idl: &Path) -> Result<Library> {
+    text(idl).and_then(|(name, text)| Library::parse(&name, &text))
+}
+
+/// The name of an interface file, and what stands in it.
+fn text(idl: &Path) -> Result<(String, String)> {
     let text = std::fs::read_to_string(idl)
         .map_err(|e| Error::io(format!("cannot read the interface file {}", idl.display()), e))?;
     let name = idl.file_name().unwrap_or(idl.as_os_str()).to_string_lossy();
-    Library::parse(&name, &text)
+    Ok((name.into_owned(), text))
+}
+
+/// The service that tells of which file the others are.
+fn tells(name: String, text: String) -> Result<(Signature, Box<Body>)> {
+    let signature = Signature::of(IDL, "out name:str, out text:str")?;
+    let body = move |call: &mut Call| {
+        call.arg(0)?.set_bytes(name.as_bytes())?;
+        call.arg(1)?.set_bytes(text.as_bytes())
+    };
+    Ok((signature, Box::new(body)))
 }
 
 /// What is loaded: the library of the command line, or else the one that the file names.
@@ -43,14 +59,16 @@ pub fn run(options: &Serve, idl: &Path, parent: u32) -> Result<()> {
     board::write_to(&File::from(board))?;
     // Before it is loaded, for a library may look whether it prints to a terminal.
     let output = Output::adopt(&options.output)?;
-    let library = read(idl)?;
+    let (file, text) = text(idl)?;
+    let library = Library::parse(&file, &text)?;
     let path = path_of(options, &library, idl)?;
     let loaded = Loaded::open(&path)?;
     let name = options.name.clone().unwrap_or_else(|| {
         Path::new(&path).file_name().map_or_else(|| path.clone(), |n| n.to_string_lossy().into_owned())
     });
     let mut server = Server::new(&name).supervised().output(output);
-    if let Some(workers) = options.workers {
+    // With a process for each worker this one has one.
+    if let Some(workers) = if library.has_processes() { Some(1) } else { options.workers } {
         server = server.workers(workers as usize);
     }
     if let Some(memory) = &options.memory {
@@ -60,7 +78,8 @@ pub fn run(options: &Serve, idl: &Path, parent: u32) -> Result<()> {
         server = server.listen(listen)?;
     }
     let host = Arc::new(Host::new(server)?);
-    for (signature, body) in loaded.services(&library, &options.withdrawn)? {
+    let services = loaded.services(&library, &options.withdrawn)?;
+    for (signature, body) in services.into_iter().chain([tells(file, text)?]) {
         host.add(signature, body)?;
     }
     let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP])
@@ -79,5 +98,7 @@ pub fn run(options: &Serve, idl: &Path, parent: u32) -> Result<()> {
     host.incarnation().into_iter().for_each(board::say_ready);
     let routines = forebay_types::counted(library.routines.len() - options.withdrawn.len(), "routine");
     eprintln!("forebay: {routines} of {path} offered by {name} (process {})", std::process::id());
-    host.serve(None, &Signals::Check(&|| Ok(())))
+    let served = host.serve(None, &Signals::Check(&|| Ok(())));
+    loaded.end();
+    served
 }

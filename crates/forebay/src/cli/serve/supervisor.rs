@@ -6,39 +6,38 @@
 //!            --- child: loads the library, serves; dies with the supervisor
 //! ```
 //! The supervisor has no library and no client, so nothing of theirs can end it. A routine that has run in three deaths
-//! is offered no more; the rest serves on.
+//! is offered no more; the rest serves on. Of a library with `threads process` there are as many children as there would be
+//! workers, each a server with one worker.
 
 use super::{Serve, library};
+use forebay::serve::tell_of_death;
 use forebay::{Error, Result};
 use forebay_foreign::board;
 use forebay_host::output::Pipe;
-use forebay_host::{directories, environment, sockets, wait::jitter};
-use forebay_idl::Library;
-use forebay_link::Locator;
-use forebay_types::directory::BrokerRequest;
+use forebay_host::wait::pause_before;
+use forebay_host::{environment, lock};
+use forebay_idl::{Library, NATIVE};
 use forebay_types::ending;
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-/// Until the first start again; each further one waits twice as long.
-const FIRST_WAIT: Duration = Duration::from_millis(100);
-const LONGEST_WAIT: Duration = Duration::from_secs(30);
 /// After so long a life the waiting begins anew.
 const LONG_LIFE: Duration = Duration::from_secs(60);
 /// So many deaths, and a routine is withdrawn; so many before anything is served, and all is given up.
 const DEATHS: u32 = 3;
+/// Most children.
+const MOST: u32 = 1_024;
 /// How long the child may take to its end.
 const GRACE: Duration = Duration::from_secs(15);
-/// How long the broker may take to hear how the child died.
-const TELL: Duration = Duration::from_secs(2);
 /// Bytes of its last lines that the broker is told.
 const TOLD: usize = 3 * 1024;
 /// Stacks of its threads: automatic arrays of Fortran lie there.
@@ -49,12 +48,25 @@ enum Heard {
     Signal,
 }
 
-struct Supervisor {
+/// What all children have in common.
+struct Shared {
     library: Library,
-    board: File,
+    losses: Mutex<Losses>,
+    /// Who starts a child: what that one is handed no other one may get.
+    starts: Mutex<()>,
+}
+
+#[derive(Default)]
+struct Losses {
     withdrawn: Vec<String>,
     /// Deaths in which a routine ran.
     deaths: HashMap<u32, u32>,
+}
+
+/// Who watches one child.
+struct Supervisor<'a> {
+    shared: &'a Shared,
+    board: File,
     tell: Sender<Heard>,
     events: Receiver<Heard>,
 }
@@ -63,32 +75,45 @@ struct Supervisor {
 pub fn run(options: &Serve, idl: &Path) -> Result<()> {
     let read = library::read(idl)?;
     library::path_of(options, &read, idl)?;
-    let board = memfd_create("forebay-board", MemfdFlags::CLOEXEC)
-        .and_then(|fd| ftruncate(&fd, board::BYTES).map(|()| File::from(fd)))
-        .map_err(|e| Error::io("cannot make the board of the server", e))?;
-    let (tell, events) = channel();
+    let shared = Shared { library: read, losses: Mutex::default(), starts: Mutex::default() };
+    let count = if shared.library.has_processes() { options.workers.unwrap_or(1).max(1) } else { 1 };
+    if count > MOST {
+        return Err(Error::bad(format!("--workers {count} are more than {MOST} processes; give less")));
+    }
+    let supervisors: Vec<Supervisor> = (0..count).map(|_| Supervisor::new(&shared)).collect::<Result<_>>()?;
+    let all: Vec<Sender<Heard>> = supervisors.iter().map(|s| s.tell.clone()).collect();
+    // Who does not hear any more has ended.
+    let tell_all = move || all.iter().for_each(|tell| drop(tell.send(Heard::Signal)));
     let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP])
         .map_err(|e| Error::io("cannot listen for signals", e))?;
-    let heard = tell.clone();
-    thread("signals", move || {
-        signals.forever().take_while(|_| heard.send(Heard::Signal).is_ok()).for_each(drop)
-    })?;
+    let heard = tell_all.clone();
+    thread("signals", move || signals.forever().for_each(|_| heard()))?;
     if options.stop_with_stdin {
         forebay_host::parent::die_with_stdin({
-            let tell = tell.clone();
             move || {
-                let _ = tell.send(Heard::Signal);
+                tell_all();
                 std::thread::sleep(GRACE);
             }
         })?;
     }
-    let (withdrawn, deaths) = (Vec::new(), HashMap::new());
-    Supervisor { library: read, board, withdrawn, deaths, tell, events }.serve()
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = supervisors.into_iter().map(|mut s| scope.spawn(move || s.serve())).collect();
+        let gone = |_| Err(Error::internal("a thread that watched a child has panicked"));
+        threads.into_iter().map(|thread| thread.join().unwrap_or_else(gone)).collect()
+    })
 }
 
-impl Supervisor {
+impl<'a> Supervisor<'a> {
+    fn new(shared: &'a Shared) -> Result<Supervisor<'a>> {
+        let board = memfd_create("forebay-board", MemfdFlags::CLOEXEC)
+            .and_then(|fd| ftruncate(&fd, board::BYTES).map(|()| File::from(fd)))
+            .map_err(|e| Error::io("cannot make the board of the server", e))?;
+        let (tell, events) = channel();
+        Ok(Supervisor { shared, board, tell, events })
+    }
+
     fn serve(&mut self) -> Result<()> {
-        let (mut wait, mut unready) = (FIRST_WAIT, 0);
+        let (mut restarts, mut unready) = (0, 0);
         loop {
             board::clear(&self.board)?;
             let mut output = [Pipe::new()?, Pipe::new()?];
@@ -110,11 +135,10 @@ impl Supervisor {
             out.end(1);
             let last_lines = err.end(2);
             let Some(status) = status else { return ended };
-            // It may have been killed.
-            let _ = directories::runtime_dir().map(|dir| sockets::sweep_sockets(&dir));
             let seen = board::read_from(&self.board)?;
             match status.code() {
-                Some(0) => return Ok(()),
+                // A routine that ends the process says so by what runs.
+                Some(0) if seen.routines.is_empty() => return Ok(()),
                 Some(code) if seen.incarnation.is_none() => std::process::exit(code),
                 _ => (),
             }
@@ -124,22 +148,23 @@ impl Supervisor {
                     "the library ended its process {DEATHS} times while it was loaded ({status}); try `forebay serve --check`"
                 )));
             }
-            if began.elapsed() > LONG_LIFE {
-                wait = FIRST_WAIT;
-            }
-            let waits = jitter(wait);
-            self.tell_of_death(status, &seen, waits, &last_lines);
+            restarts = if began.elapsed() > LONG_LIFE { 1 } else { restarts + 1 };
+            let waits = pause_before(restarts);
+            let withdrawn = self.count(&seen.routines);
+            self.tell_of_death(status, &seen, &withdrawn, waits, &last_lines);
             if let Ok(Heard::Signal) | Err(RecvTimeoutError::Disconnected) = self.events.recv_timeout(waits) {
                 return Ok(());
             }
-            wait = (wait * 2).min(LONGEST_WAIT);
         }
     }
 
     fn start(&self, output: &mut [Pipe; 2]) -> Result<Child> {
         let exe = std::env::current_exe().map_err(|e| Error::io("cannot find this program", e))?;
+        // A program that was installed anew since this process began goes on as the one that it was.
+        let exe = if exe.is_file() { exe } else { PathBuf::from("/proc/self/exe") };
         let board = self.board.try_clone().map_err(|e| Error::io("cannot hand the board over", e))?;
         let mut command = Command::new(exe);
+        let _alone = lock(&self.shared.starts);
         let handed: Vec<String> = handed_over(output, true)?.iter().map(i32::to_string).collect();
         command
             .args(std::env::args_os().skip(1).filter(|word| word != "--stop-with-stdin"))
@@ -151,51 +176,65 @@ impl Supervisor {
             .env("RUST_MIN_STACK", STACK)
             // What Fortran prints goes at once, as what C prints line by line: a crash takes nothing along.
             .env("GFORTRAN_UNBUFFERED_PRECONNECTED", "y")
-            .envs(self.library.settings.env.iter().map(|(name, value)| (name, value)));
-        if !self.withdrawn.is_empty() {
-            command.args(["--withdrawn", &self.withdrawn.join(",")]);
+            .envs(self.shared.library.settings.env.iter().map(|(name, value)| (name, value)));
+        let withdrawn = &lock(&self.shared.losses).withdrawn;
+        if !withdrawn.is_empty() {
+            command.args(["--withdrawn", &withdrawn.join(",")]);
         }
         let child = command.spawn().map_err(|e| Error::io("cannot start the process of the library", e));
         handed_over(output, false)?;
         child
     }
 
-    /// Says what has happened, and withdraws what has ended too many lives.
-    fn tell_of_death(&mut self, status: ExitStatus, seen: &board::Seen, waits: Duration, last_lines: &str) {
-        let name = |number: &u32| self.library.routines.get(*number as usize).map(|r| r.name.clone());
-        let mut numbers = seen.routines.clone();
-        numbers.sort_unstable();
-        numbers.dedup();
-        let names: Vec<String> = numbers.iter().filter_map(name).collect();
+    /// Counts a death; gives the routines that have ended too many lives now.
+    fn count(&self, routines: &BTreeSet<u32>) -> Vec<String> {
+        let mut losses = lock(&self.shared.losses);
+        let mut withdrawn = Vec::new();
+        for number in routines {
+            let deaths = losses.deaths.entry(*number).or_default();
+            *deaths += 1;
+            if *deaths == DEATHS
+                && let Some(routine) = self.shared.library.routines.get(*number as usize)
+            {
+                withdrawn.push(routine.name.clone());
+            }
+        }
+        losses.withdrawn.extend_from_slice(&withdrawn);
+        withdrawn
+    }
+
+    /// Says what has happened.
+    fn tell_of_death(
+        &self,
+        status: ExitStatus,
+        seen: &board::Seen,
+        withdrawn: &[String],
+        waits: Duration,
+        last_lines: &str,
+    ) {
+        let name = |number: &u32| self.shared.library.routines.get(*number as usize).map(|r| r.name.clone());
+        let names: Vec<String> = seen.routines.iter().filter_map(name).collect();
         let within = if names.is_empty() { String::new() } else { format!(" in {}", names.join(", ")) };
-        let how = status.signal().map_or_else(|| status.to_string(), signal_name);
-        let how = format!("{how}{within}");
+        let how = format!("{}{within}", how_ended(status));
         if let Some(incarnation) = seen.incarnation {
             let said = match ending(last_lines.trim_end(), TOLD) {
                 "" => String::new(),
                 said => format!("; at last it wrote to standard error:\n{said}"),
             };
-            let died = BrokerRequest::Died { incarnation, how: format!("{how}{said}") };
-            // Clients that hear nothing of it say what they know: that it died.
-            let _ =
-                Locator::at(None).connect("supervisor", TELL).and_then(|mut w| w.ask_with(&died, &[], TELL));
+            let both = |name: &String| [name.clone(), format!("{NATIVE}{name}")];
+            tell_of_death(
+                None,
+                incarnation,
+                &format!("{how}{said}"),
+                withdrawn.iter().flat_map(both).collect(),
+            );
         }
         eprintln!(
             "forebay serve: the process of the library has died: {how}; it is started again in {:.1} s",
             waits.as_secs_f64()
         );
-        for number in numbers {
-            let deaths = self.deaths.entry(number).or_default();
-            *deaths += 1;
-            if *deaths == DEATHS
-                && let Some(routine) = self.library.routines.get(number as usize)
-            {
-                eprintln!(
-                    "forebay serve: {} ran in {DEATHS} deaths and is withdrawn; the rest serves on",
-                    routine.name
-                );
-                self.withdrawn.push(routine.name.clone());
-            }
+        for name in withdrawn {
+            eprintln!("forebay serve: {name} ran in {DEATHS} deaths and is withdrawn; the rest serves on");
         }
     }
 
@@ -224,12 +263,20 @@ fn handed_over(output: &mut [Pipe; 2], inherits: bool) -> Result<Vec<i32>> {
     Ok(each.collect::<Result<Vec<_>>>()?.concat())
 }
 
+/// How a process has ended, for people: a signal, or a call of `exit`, which no routine should make.
+pub fn how_ended(status: ExitStatus) -> String {
+    let exit = || status.code().map_or_else(|| status.to_string(), |code| format!("exit({code})"));
+    status.signal().map_or_else(exit, signal_name)
+}
+
 /// The name of a signal, for people.
-pub fn signal_name(number: i32) -> String {
-    Signal::from_named_raw(number).map_or_else(
-        || format!("signal {number}"),
-        |s| format!("{s:?}").replace("Signal::", "SIG").replace('"', ""),
-    )
+fn signal_name(number: i32) -> String {
+    let name = |s: Signal| match s {
+        // What the C library calls otherwise.
+        Signal::ABORT => "SIGABRT".to_owned(),
+        s => format!("{s:?}").replace("Signal::", "SIG").replace('"', ""),
+    };
+    Signal::from_named_raw(number).map_or_else(|| format!("signal {number}"), name)
 }
 
 fn thread(name: &str, body: impl FnOnce() + Send + 'static) -> Result<()> {
