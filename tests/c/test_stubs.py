@@ -301,7 +301,7 @@ print(refused(own.solve, np.diag([3.0, 5.0])), refused(own.solve, np.ones((3, 3)
     wanted = [
         r"BadArgument solve: a is \[\[1.0, 2.0\], \[3.0, 4.0\]\], list; pass an array of NumPy, of float64 with 2 axes",
         r"BadArgument solve: a has the shape \(4,\); pass an array of float64 with 2 axes",
-        r"BadArgument solve: parameter a is f64\[n,n\]: got f32\(2, 2\); convert its elements to f64",
+        r"BadArgument solve: parameter a is f64\[n,n\] order C: got f32\(2, 2\); convert its elements to f64",
         r"BadArgument solve: n is 1099511627776, int; pass an integer from -2147483648 to 2147483647",
         r"BadArgument solve: n is 'two', str; pass an integer",
         r"BadArgument letter: c is '', str; pass one character BadArgument letter: c is 3, int; pass one character 98",

@@ -13,7 +13,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use forebay_idl::{Kind, Routine, Step, Value};
+use forebay_idl::{Kind, Routine, Step, StepValue};
 use forebay_types::{DType, Error, Result};
 
 use crate::board::Runs;
@@ -37,7 +37,7 @@ pub(crate) struct Chain {
 struct Function {
     symbol: String,
     interface: Interface,
-    values: Vec<Value>,
+    values: Vec<StepValue>,
 }
 
 struct Plan {
@@ -117,7 +117,7 @@ impl Chain {
     ) -> Result<Arc<Plan>> {
         let is_scalar = |at: &usize| !matches!(routine.args[*at].kind, Kind::Array(_));
         let named =
-            self.plan.values.iter().filter_map(|v| if let Value::Arg(at) = v { Some(*at) } else { None });
+            self.plan.values.iter().filter_map(|v| if let StepValue::Arg(at) = v { Some(*at) } else { None });
         let key: Vec<[u8; 16]> = named.filter(is_scalar).map(|at| scalars.bytes(at)).collect();
         if let Some(plan) = self.kept(&key) {
             return Ok(plan);
@@ -152,7 +152,7 @@ impl Chain {
     fn make<const N: usize>(&self, routine: &Routine, number: u32, scalars: &Scalars<N>) -> Result<usize> {
         let mut rooms = Vec::new();
         for value in &self.plan.values {
-            if let Value::Arg(at) = value
+            if let StepValue::Arg(at) = value
                 && let Kind::Array(array) = &routine.args[*at].kind
                 && !rooms.iter().any(|(known, _)| known == at)
             {
@@ -188,23 +188,23 @@ impl Function {
         let mut frame = Frame::new();
         for value in &self.values {
             match value {
-                Value::Plan => frame.address(plan as *const u8),
-                Value::Const(n) => frame.value(*n as u32 as u128),
-                Value::Arg(at) if matches!(routine.args[*at].kind, Kind::Array(_)) => {
+                StepValue::Plan => frame.address(plan as *const u8),
+                StepValue::Const(n) => frame.value(*n as u32 as u128),
+                StepValue::Arg(at) if matches!(routine.args[*at].kind, Kind::Array(_)) => {
                     frame.address(array(*at))
                 }
-                Value::Arg(at) => frame.value(u128::from_le_bytes(scalars.bytes(*at))),
+                StepValue::Arg(at) => frame.value(u128::from_le_bytes(scalars.bytes(*at))),
             }
         }
         frame
     }
 }
 
-fn passed(routine: &Routine, value: Value) -> Passed {
+fn passed(routine: &Routine, value: StepValue) -> Passed {
     match value {
-        Value::Plan => Passed::Address,
-        Value::Const(_) => Passed::Value(DType::I32),
-        Value::Arg(at) => match routine.args[at].kind.scalar_type() {
+        StepValue::Plan => Passed::Address,
+        StepValue::Const(_) => Passed::Value(DType::I32),
+        StepValue::Arg(at) => match routine.args[at].kind.scalar_type() {
             Some(of) => Passed::Value(passed_dtype(of, routine.convention)),
             None => Passed::Address,
         },

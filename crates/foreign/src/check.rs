@@ -93,7 +93,7 @@ pub fn calls(path: &str, routine: &Routine, slack: bool, out: &mut impl Write) -
     };
     let prepared = [prepared(0)?, prepared(1)?];
     ffi::report_faults();
-    let seen = routine.args.iter().map(|_| Seen::default()).collect();
+    let seen = routine.args.iter().map(|_| Evidence::default()).collect();
     let verdict = Verdict::default();
     let mut check = Check { prepared, slack, returns, seen, verdict, out };
     for trial in trials(routine) {
@@ -110,7 +110,7 @@ pub fn calls(path: &str, routine: &Routine, slack: bool, out: &mut impl Write) -
 
 /// What the trials have shown of an argument.
 #[derive(Default)]
-struct Seen {
+struct Evidence {
     /// Its last bytes are written, or make a difference.
     is_used: bool,
     /// It was changed.
@@ -125,7 +125,7 @@ struct Check<'a, W> {
     slack: bool,
     returns: Returns,
     /// By argument.
-    seen: Vec<Seen>,
+    seen: Vec<Evidence>,
     verdict: Verdict,
     out: &'a mut W,
 }

@@ -65,6 +65,7 @@ mod lexer;
 mod model;
 mod parser;
 mod publish;
+mod raw;
 mod routine;
 #[cfg(test)]
 mod tests;
@@ -72,6 +73,6 @@ mod tests;
 pub use expr::{Binary, Expr, Fault, Function, Unary};
 pub use model::{
     Arg, Array, Case, Chain, Complex, Convention, Hidden, Kind, Library, LinePlace, Literal, Published,
-    Returned, Routine, Scalar, Settings, Source, Step, Threads, Type, Value, Where,
+    Returned, Routine, Scalar, Settings, Source, Step, StepValue, Threads, Type, Where,
 };
 pub use publish::{IDL, NATIVE};

@@ -163,12 +163,12 @@ pub struct Step {
     /// Its symbol.
     pub symbol: String,
     /// What it is passed.
-    pub values: Vec<Value>,
+    pub values: Vec<StepValue>,
 }
 
 /// What a function of a chain is passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Value {
+pub enum StepValue {
     /// That argument: a scalar by value, an array by its address.
     Arg(usize),
     /// The plan.

@@ -8,10 +8,10 @@ use crate::expr::Expr;
 use crate::lexer::fault;
 use crate::model::{
     Arg, Array, Chain, Complex, Convention, Hidden, Kind, LinePlace, Literal, Published, Returned, Routine,
-    Scalar, Settings, Step, Type, Value, Where,
+    Scalar, Settings, Step, StepValue, Type, Where,
 };
-use crate::parser::{NameAt, RawArg, RawChain, RawKind, RawRoutine, RawStep, RawType, RawTyped, RawValue};
 use crate::publish;
+use crate::raw::{NameAt, RawArg, RawChain, RawKind, RawRoutine, RawStep, RawType, RawTyped, RawValue};
 
 /// Most look-ups of names for one routine: expressions that are named by `let` may stand in each other.
 const LOOK_UPS: u32 = 10_000;
@@ -157,8 +157,8 @@ fn chain(file: &str, raw: &RawChain, args: &[Arg], convention: Convention) -> Re
         return Err(refused(raw.name.place, why.into()));
     }
     let value = |value: &RawValue| match value {
-        RawValue::Const(n) => Ok(Value::Const(*n)),
-        RawValue::Name(name) if name.name == raw.name.name => Ok(Value::Plan),
+        RawValue::Const(n) => Ok(StepValue::Const(*n)),
+        RawValue::Name(name) if name.name == raw.name.name => Ok(StepValue::Plan),
         RawValue::Name(name) => {
             let at = args.iter().position(|a| a.name == name.name);
             let at = at.ok_or_else(|| {
@@ -175,7 +175,7 @@ fn chain(file: &str, raw: &RawChain, args: &[Arg], convention: Convention) -> Re
                 kind => matches!(kind, Kind::Array(_) | Kind::Const(..) | Kind::Computed(..)),
             };
             match goes {
-                true => Ok(Value::Arg(at)),
+                true => Ok(StepValue::Arg(at)),
                 false => Err(refused(
                     name.place,
                     format!("{} is neither an array nor a scalar that goes in", name.name),
@@ -189,14 +189,14 @@ fn chain(file: &str, raw: &RawChain, args: &[Arg], convention: Convention) -> Re
     };
     let (plan, call) = (step(&raw.plan)?, step(&raw.call)?);
     let free = raw.free.as_ref().map(|f| step(f).map(|s| (f, s))).transpose()?;
-    if plan.values.contains(&Value::Plan) || !call.values.contains(&Value::Plan) {
+    if plan.values.contains(&StepValue::Plan) || !call.values.contains(&StepValue::Plan) {
         let why = format!(
             "the plan {} is made by the first function, and the second is called with it",
             raw.name.name
         );
         return Err(refused(raw.plan.symbol.place, why));
     }
-    if let Some((f, _)) = free.as_ref().filter(|(_, step)| step.values != [Value::Plan]) {
+    if let Some((f, _)) = free.as_ref().filter(|(_, step)| step.values != [StepValue::Plan]) {
         return Err(refused(
             f.symbol.place,
             format!("{} frees the plan alone; write ({})", f.symbol.name, raw.name.name),

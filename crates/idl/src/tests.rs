@@ -3,7 +3,7 @@
 use forebay_types::{Code, Order, Way};
 use proptest::prelude::*;
 
-use crate::{Hidden, Kind, Library, Routine, Source, Threads, Value};
+use crate::{Hidden, Kind, Library, Routine, Source, StepValue, Threads};
 
 const BLAS: &str = r#"fbi 1 ;  # blas.fbi
 set convention fortran;  set symbol "%s_";  set threads safe;  set hidden end;  set env OPENBLAS_NUM_THREADS=1
@@ -168,7 +168,8 @@ fn a_chain_is_a_routine_of_functions_with_a_plan_between_them() {
     assert_eq!(fft.plain.signature.to_string(), "fft(in n:i32, in x:c128[n], out y:c128[n])");
     assert_eq!(fft.symbols(), ["make", "run", "drop"]);
     let chain = fft.chain.as_ref().unwrap();
-    let values = [Value::Arg(0), Value::Arg(1), Value::Arg(2), Value::Const(-1), Value::Const(64)];
+    let values =
+        [StepValue::Arg(0), StepValue::Arg(1), StepValue::Arg(2), StepValue::Const(-1), StepValue::Const(64)];
     assert_eq!((chain.plan.values.as_slice(), chain.keep), (&values[..], 3));
     for (tail, says) in [
         ("plan p = make(n, z) call run(p)", "\"z\" is no argument of the chain"),

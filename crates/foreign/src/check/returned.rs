@@ -82,8 +82,7 @@ impl Returns {
     }
 
     pub fn faults(&self) -> Option<String> {
-        let is_none = self.is_as_before && !self.seen.is_empty();
-        let of = self.of.filter(|_| is_none || self.is_foreign)?;
+        let of = self.of.filter(|_| self.is_as_before && !self.seen.is_empty())?;
         let (kind, other) = match is_real(of) {
             true => ("real number", "an integer, or nothing"),
             false => ("integer", "a real number, or nothing"),
@@ -103,6 +102,11 @@ impl Returns {
             }
             return all;
         };
+        // A routine that is given an unknown character may leave its result undefined.
+        if self.is_foreign && !self.is_as_before {
+            let name = &self.name;
+            all.push(format!("{name}: some calls return what the register held before; is it {of}, and defined in every case?"));
+        }
         if let Some(other) = self.other(of).filter(|_| !self.is_as_before) {
             all.push(format!("{}: what is returned does not look like {of}; is it {other}?", self.name));
         }
