@@ -35,6 +35,10 @@ class Figure:
     limit: float | None = None
     note: str = ""
     samples: list[float] = field(default_factory=list)
+    # Why there is no value: who is not installed has none.
+    absent: str = ""
+    # Where it stands on the axis of a curve: bytes, an extent, a number of servers.
+    at: float | None = None
 
     def ours(self) -> bool:
         """Whether it is Forebay's."""
@@ -65,6 +69,9 @@ def table(figures: list[Figure]) -> str:
             lines += ["", f"{part.upper():<{what + who + 3}} {'':>14}   x yardstick   x limit"]
         ratio = f"{number(f.ratio)}" if f.ratio is not None else ""
         limit = f"{number(f.limit)}" if f.limit is not None else ""
+        if f.absent:
+            lines.append(f"{f.what:<{what}}  {f.who:<{who}} {f.absent}")
+            continue
         text = f"{f.what:<{what}}  {f.who:<{who}} {number(f.value):>9} {f.unit:<5} {ratio:>12} {limit:>9}"
         note = "; ".join(x for x in (f"yardstick: {f.against}" if f.against else "", f.note) if x)
         lines.append(f"{text}   {note}".rstrip())
@@ -84,7 +91,8 @@ def markdown(figures: list[Figure]) -> str:
         ratio = f"{number(f.ratio)} ({f.against})" if f.ratio is not None else ""
         limit = number(f.limit) if f.limit is not None else ""
         who = f"**{f.who}**" if f.ours() else f.who
-        lines.append(f"| {f.what} | {who} | {number(f.value)} {f.unit} | {ratio} | {limit} |")
+        value = f.absent or f"{number(f.value)} {f.unit}"
+        lines.append(f"| {f.what} | {who} | {value} | {ratio} | {limit} |")
     return "\n".join(lines[1:])
 
 

@@ -32,6 +32,11 @@ TARGETS = (
     Target("calls", "void call to a Rust service, median", "Forebay, Python", 1.0),
     Target("calls", "void call after 10 ms of silence, median", "Forebay, Rust", 1.2, "ratio"),
     Target("calls", "call with 64 MiB in", "Forebay, Rust", 1.11, "ratio"),
+    Target("void calls", "synchronous call", "Forebay, C", 0.4),
+    Target("void calls", "synchronous call", "Forebay, Python", 1.0),
+    # 3.5 million in a second from one client.
+    Target("void calls", "each of many calls under way", "Forebay, C", 0.286),
+    Target("void calls", "each of many calls under way", "Forebay, Rust", 0.286),
     Target("waits", "eight busy processes: void call", "Forebay, Rust", 1.5, "ratio"),
     Target("waits", "two ranks on two cores: a step with a call", "Forebay, Rust", 1.05, "ratio"),
     Target("waits", "relay of three processes", "Forebay, Rust", 10.0),
