@@ -74,7 +74,7 @@ def curves(ax: Axes, figures: Sequence[Figure], title: str, along: str) -> None:
     places = sorted({f.at or 0.0 for f in found})
     ax.set_xscale("log", base=2)
     ax.set_yscale("log")
-    ax.set_xticks(places, [short(p) for p in places])
+    ax.set_xticks(places, [report.place(p) for p in places])
     ax.xaxis.set_minor_locator(NullLocator())
     ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
     ax.grid(True, axis="both")
@@ -82,14 +82,6 @@ def curves(ax: Axes, figures: Sequence[Figure], title: str, along: str) -> None:
     ax.set_ylabel(found[0].unit if found else "")
     ax.set_title(title)
     ax.legend(frameon=False, fontsize=7)
-
-
-def short(number: float) -> str:
-    """A place on an axis: powers of two of bytes by their names."""
-    for power, name in ((20, "Mi"), (10, "Ki")):
-        if number >= 1 << power:
-            return f"{number / (1 << power):g}{name}"
-    return f"{number:g}"
 
 
 # Of each part: what a curve runs along.
@@ -107,7 +99,7 @@ def draw(figures: Sequence[Figure], facts: dict[str, object], folder: Path) -> l
     made = []
     for part, along in ALONG.items():
         found = [f for f in figures if f.part == part and not f.absent]
-        panels = {}
+        panels: dict[tuple[str, str], list[Figure]] = {}
         for f in found:
             # A panel for each kind of work, and in it for each unit.
             panels.setdefault((f.what, f.unit), []).append(f)

@@ -19,6 +19,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 OURS = "Forebay"
+# A note of figures with more servers than cores: shown, not counted.
+ABOVE = "more servers than cores"
 
 
 @dataclass
@@ -55,6 +57,14 @@ def number(value: float) -> str:
     if abs(value) >= 100:
         return f"{value:.0f}"
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
+
+
+def place(number: float) -> str:
+    """A place on an axis: powers of two of bytes by their names."""
+    for power, name in ((20, "Mi"), (10, "Ki")):
+        if number >= 1 << power:
+            return f"{number / (1 << power):g}{name}"
+    return f"{number:g}"
 
 
 def table(figures: list[Figure]) -> str:

@@ -152,13 +152,19 @@ def served(*commands: Sequence[str], environment: dict[str, str]) -> Iterator[li
     started: list[subprocess.Popen[str]] = []
     try:
         for command in commands:
+            # Ours speak on standard output, the command on standard error.
             server = subprocess.Popen(
-                command, env={**os.environ, **environment}, stdout=subprocess.PIPE, text=True
+                command,
+                env={**os.environ, **environment},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
             )
             started.append(server)
             assert server.stdout is not None
-            if not server.stdout.readline():
-                raise Failed(f"{Path(command[0]).name} did not serve")
+            line = server.stdout.readline()
+            if "serving" not in line and "offered" not in line:
+                raise Failed(f"{command[0]} did not serve: {line.strip()}")
         yield started
     finally:
         for server in started:
@@ -167,6 +173,16 @@ def served(*commands: Sequence[str], environment: dict[str, str]) -> Iterator[li
             server.wait(30)
             assert server.stdout is not None
             server.stdout.close()
+
+
+def halves() -> tuple[list[str], list[str]]:
+    """What goes before a client's command and before a server's, so that each has half of the cores."""
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) == 1 or not shutil.which("taskset"):
+        return [], []
+    middle_ = len(cores) // 2
+    first, rest = (",".join(map(str, some)) for some in (cores[:middle_], cores[middle_:]))
+    return ["taskset", "--cpu-list", first], ["taskset", "--cpu-list", rest]
 
 
 def broker(environment: dict[str, str]) -> str:
