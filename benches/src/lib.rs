@@ -96,6 +96,16 @@ impl Drop for Apart {
     }
 }
 
+/// This thread, and those that it starts, on the first half of the cores: for programs whose server has the other half.
+pub fn on_half_of_the_cores() {
+    let Ok(all) = sched_getaffinity(None) else { return };
+    let mut mine = CpuSet::new();
+    (0..CpuSet::MAX_CPU).filter(|c| all.is_set(*c)).take(all.count() as usize / 2).for_each(|c| mine.set(c));
+    if mine.count() > 0 {
+        let _ = sched_setaffinity(None, &mine);
+    }
+}
+
 /// Another process; dropped, it ends.
 pub struct Other(Child);
 

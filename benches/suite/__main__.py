@@ -1,6 +1,6 @@
 """benches/suite [--quick] [PART ...]: measures, prints the table, writes JSON and picture to out/bench.
 
-Parts: calls, clients, remote, small, snapshots, layouts, processes, steps, burst. `--publish` also puts picture, JSON and table into docs/;
+Parts: calls, void, dgemm, transfers, applications, clients, remote, small, snapshots, layouts, processes, steps, burst. `--publish` also puts picture, JSON and table into docs/;
 `--draw FILE.json` only draws.
 """
 
@@ -15,17 +15,36 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
+import applications
 import calls
+import dgemm
+import papers
 import picture
 import programs
 import publish
 import report
 import storage
 import targets
+import transfers
+import voids
 from report import ROOT, Figure
 
 # In this order: `burst` keeps the disk busy beyond its end.
-PARTS = ("calls", "clients", "remote", "small", "snapshots", "layouts", "processes", "steps", "burst")
+PARTS = (
+    "calls",
+    "void",
+    "dgemm",
+    "transfers",
+    "applications",
+    "clients",
+    "remote",
+    "small",
+    "snapshots",
+    "layouts",
+    "processes",
+    "steps",
+    "burst",
+)
 # What the snapshots of one writer take on the disk, and some.
 NEEDED_GIB = 7
 
@@ -73,6 +92,14 @@ def measure(wanted: list[str], quick: bool, out: Path) -> list[Figure]:
             part("watching", calls.watching)
         embedded = stack.enter_context(programs.own_places(folder / "e"))
         served = stack.enter_context(programs.agent(folder / "a"))
+        if "void" in wanted:
+            part("void calls beside others", lambda: voids.voids(built, folder, served, quick))
+        if "dgemm" in wanted:
+            part("a matrix product", lambda: dgemm.dgemm(built, folder, served, quick))
+        if "transfers" in wanted:
+            part("transfers", lambda: transfers.transfers(built, served, quick))
+        if "applications" in wanted:
+            part("works on several servers", lambda: applications.applications(built, folder, served, quick))
         bench = storage.Bench(built, out / "data", embedded, served, quick)
         stack.callback(bench.over)
         rest: dict[str, Callable[[storage.Bench], list[Figure]]] = {
@@ -119,7 +146,8 @@ def main() -> int:
         (out / "bench.txt").write_text(text)
         (out / "bench.json").write_text(report.as_json(figures, facts))
     picture.draw(figures, facts, ROOT / "out" / "bench" / "bench.png")
-    print("bench: table, JSON and picture in out/bench: bench.txt, bench.json, bench.png")
+    papers.draw(figures, facts, ROOT / "out" / "bench")
+    print("bench: table, JSON and pictures in out/bench: bench.txt, bench.json, bench*.png")
     if args.publish:
         publish.publish(figures, facts)
     return 0

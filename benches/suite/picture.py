@@ -265,7 +265,7 @@ def draw(figures: list[Figure], facts: dict[str, object], to: Path) -> None:
                 drawing(ax, parts[part])
             else:
                 ax.set_axis_off()
-        if any(f.ours() and f.limit is not None for f in figures):
+        if parts.keys() & {"snapshots", "back to back", "small data sets", "calls"}:
             distances(axes[2][1], figures)
         else:
             axes[2][1].set_axis_off()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import papers
 import picture
 import report
 import targets
@@ -17,6 +18,7 @@ BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 def publish(figures: list[Figure], facts: dict[str, object]) -> None:
     """Writes all three."""
     picture.draw(figures, facts, IMAGES / "bench.png")
+    papers.draw(figures, facts, IMAGES)
     (IMAGES / "bench.json").write_text(report.as_json(figures, facts))
     set_between(
         PAGE,

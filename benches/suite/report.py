@@ -19,6 +19,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 OURS = "Forebay"
+# A note of figures with more servers than cores: shown, not counted.
+ABOVE = "more servers than cores"
 
 
 @dataclass
@@ -35,6 +37,10 @@ class Figure:
     limit: float | None = None
     note: str = ""
     samples: list[float] = field(default_factory=list)
+    # Why there is no value: who is not installed has none.
+    absent: str = ""
+    # Where it stands on the axis of a curve: bytes, an extent, a number of servers.
+    at: float | None = None
 
     def ours(self) -> bool:
         """Whether it is Forebay's."""
@@ -53,6 +59,14 @@ def number(value: float) -> str:
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
 
 
+def place(number: float) -> str:
+    """A place on an axis: powers of two of bytes by their names."""
+    for power, name in ((20, "Mi"), (10, "Ki")):
+        if number >= 1 << power:
+            return f"{number / (1 << power):g}{name}"
+    return f"{number:g}"
+
+
 def table(figures: list[Figure]) -> str:
     """The table for people, part by part."""
     lines: list[str] = []
@@ -65,6 +79,9 @@ def table(figures: list[Figure]) -> str:
             lines += ["", f"{part.upper():<{what + who + 3}} {'':>14}   x yardstick   x limit"]
         ratio = f"{number(f.ratio)}" if f.ratio is not None else ""
         limit = f"{number(f.limit)}" if f.limit is not None else ""
+        if f.absent:
+            lines.append(f"{f.what:<{what}}  {f.who:<{who}} {f.absent}")
+            continue
         text = f"{f.what:<{what}}  {f.who:<{who}} {number(f.value):>9} {f.unit:<5} {ratio:>12} {limit:>9}"
         note = "; ".join(x for x in (f"yardstick: {f.against}" if f.against else "", f.note) if x)
         lines.append(f"{text}   {note}".rstrip())
@@ -84,7 +101,8 @@ def markdown(figures: list[Figure]) -> str:
         ratio = f"{number(f.ratio)} ({f.against})" if f.ratio is not None else ""
         limit = number(f.limit) if f.limit is not None else ""
         who = f"**{f.who}**" if f.ours() else f.who
-        lines.append(f"| {f.what} | {who} | {number(f.value)} {f.unit} | {ratio} | {limit} |")
+        value = f.absent or f"{number(f.value)} {f.unit}"
+        lines.append(f"| {f.what} | {who} | {value} | {ratio} | {limit} |")
     return "\n".join(lines[1:])
 
 

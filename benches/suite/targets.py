@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from report import Figure, number
+from report import ABOVE, Figure, number, place
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,10 @@ class Target:
     by: str = "value"
     # For machines that are slower themselves: held, too, when the ratio is at most this.
     or_ratio: float | None = None
+    # Of the figures of a curve, those whose place is this or further on; all if there is none.
+    from_: float | None = None
+    # Only beside this yardstick, where a figure has several.
+    against: str = ""
 
     def held(self, figure: Figure) -> bool:
         """Whether a figure is no more than what was wanted."""
@@ -27,11 +31,42 @@ class Target:
         return bool(getattr(figure, self.by) <= self.most)
 
 
+# Of the works on several servers.
+WORKS = ("forces among", "product of matrices", "dot product", "picture by rays")
+SLOWED = "one server at half its speed: "
+STATIC, WORKERS = "Open MPI, equal parts", "Open MPI, master and workers"
+
 TARGETS = (
     Target("calls", "void call, active, median", "Forebay, C", 0.5, or_ratio=3.0),
     Target("calls", "void call to a Rust service, median", "Forebay, Python", 1.0),
     Target("calls", "void call after 10 ms of silence, median", "Forebay, Rust", 1.2, "ratio"),
     Target("calls", "call with 64 MiB in", "Forebay, Rust", 1.11, "ratio"),
+    Target("void calls", "synchronous call", "Forebay, C", 0.4),
+    Target("void calls", "synchronous call", "Forebay, Python", 1.0),
+    # 3.5 million in a second from one client.
+    Target("void calls", "each of many calls under way", "Forebay, C", 0.286),
+    Target("void calls", "each of many calls under way", "Forebay, Rust", 0.286),
+    # 0.9 of the product here; by value with two threads of what the copies leave of it.
+    Target("dgemm", "product of n x n", "Forebay, by reference", 1.11, "ratio", from_=64),
+    Target("dgemm", "product of n x n, 1 thread", "Forebay, by value", 1.11, "ratio", from_=256),
+    Target("dgemm", "product of n x n, 2 threads", "Forebay, by value", 1.11, "limit", from_=256),
+    # 0.95 of a copy in warm memory.
+    Target("transfers", "bytes there or back", "Forebay, argument of a call", 1.05, "limit", from_=1 << 20),
+    Target(
+        "transfers",
+        "bytes there or back",
+        "Forebay, put of an array that is held",
+        1.05,
+        "limit",
+        from_=1 << 20,
+    ),
+    *(Target("applications", what, "Forebay", 1.02, "ratio", against=STATIC) for what in WORKS),
+    # With one of two servers slowed equal parts lose 1.5; 0.9 of that.
+    *(Target("applications", f"{SLOWED}{what}", "Forebay", 0.741, "ratio", against=STATIC) for what in WORKS),
+    *(
+        Target("applications", f"{SLOWED}{what}", "Forebay", 1.031, "ratio", against=WORKERS)
+        for what in WORKS
+    ),
     Target("waits", "eight busy processes: void call", "Forebay, Rust", 1.5, "ratio"),
     Target("waits", "two ranks on two cores: a step with a call", "Forebay, Rust", 1.05, "ratio"),
     Target("waits", "relay of three processes", "Forebay, Rust", 10.0),
@@ -72,13 +107,17 @@ def judged(figures: list[Figure]) -> list[tuple[str, str, str, bool]]:
         for f in figures:
             if f.part != t.part or f.who != t.who or not f.what.startswith(t.what):
                 continue
+            if ABOVE in f.note or (t.against and f.against != t.against):
+                continue
+            if t.from_ is not None and (f.at is None or f.at < t.from_):
+                continue
             if " over " in f.what and " over " not in t.what:
                 continue  # The same over the network is another figure.
             value = getattr(f, t.by)
             if value is None:
                 continue
-            unit = f" {f.unit}" if t.by == "value" else f" x {f.against}"
-            text = f"{f.part}: {f.what} ({f.who})"
+            unit = {"value": f" {f.unit}", "ratio": f" x {f.against}", "limit": " x limit"}[t.by]
+            text = f"{f.part}: {f.what}{f' at {place(f.at)}' if f.at is not None else ''} ({f.who})"
             most = number(t.most) + unit
             if t.or_ratio is not None:
                 most += f" or {number(t.or_ratio)} x {f.against}"

@@ -2,8 +2,7 @@
 //! the simulation keeps its caches.
 
 /// From this length on streaming stores win.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-const STREAM_FROM: usize = 1 << 20;
+pub(crate) const STREAM_FROM: usize = 1 << 20;
 
 /// Copies `len` bytes, with streaming stores when it is much and the machine has them.
 ///

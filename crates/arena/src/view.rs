@@ -7,6 +7,7 @@
 //! without any order, which cost what plain ones cost, and in bulk by copies; the copies are what
 //! may be decided by. Any number of views of the same memory may exist, in any thread.
 
+use crate::copy::{STREAM_FROM, copy_streaming};
 use forebay_types::Strided;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -280,7 +281,8 @@ impl<'a> View<'a, u8> {
 }
 
 /// Moves a row of runs between memory where they lie apart and memory where they lie together; runs are
-/// short, and the usual lengths are known to the compiler.
+/// short, and the usual lengths are known to the compiler. What is one long run goes past the caches: between a
+/// held array and shared memory that is several times faster than the system's `memmove`.
 ///
 /// # Safety
 /// All runs lie in memory that may be accessed so; the two rows do not overlap, or nobody minds which bytes
@@ -292,6 +294,13 @@ unsafe fn move_row<const GATHER: bool>(
     count: usize,
     run: usize,
 ) {
+    if count == 1 && run >= STREAM_FROM {
+        let (from, to) = if GATHER { (apart, dense) } else { (dense, apart) };
+        if (from as usize).abs_diff(to as usize) >= run {
+            // SAFETY: the caller's promise; they were just found not to overlap.
+            return unsafe { copy_streaming(from, to, run) };
+        }
+    }
     // SAFETY: the caller's promise, run by run.
     let each = |bytes: usize| unsafe {
         for i in 0..count {
@@ -389,6 +398,19 @@ mod tests {
             View::of(&mut out).scatter_to(&part, View::of(&mut into));
             assert_eq!(into, there, "{shape:?}");
         }
+        // One long run, whole and cut.
+        let many: Vec<u8> = (0..3_000_000u32).map(|i| (i * 31 >> 3) as u8).collect();
+        let bytes = many.len() - 5;
+        let row = Shape::new(&[bytes as u64]).unwrap();
+        let part = Strided::new(1, 5, row, &[1], many.len() as u64).unwrap();
+        let mut out = vec![0; bytes];
+        let (head, tail) = out.split_at_mut(1_200_001);
+        View::of(head).gather(&part, &many, 0);
+        View::of(tail).gather(&part, &many, 1_200_001);
+        assert!(out == many[5..]);
+        let mut into = vec![0; many.len()];
+        View::of(&mut out).scatter_to(&part, View::of(&mut into));
+        assert!(into[..5] == [0; 5] && into[5..] == many[5..]);
         let short = all.len() - 40;
         let part = Strided::new(4, 0, Shape::new(&[15]).unwrap(), &[28], 420).unwrap();
         let mut out = vec![0; part.bytes()];
