@@ -10,7 +10,6 @@ import pytest
 from conftest import Place
 from libraries import client_at, compiled
 
-
 PRINTS = r"""
 #include <stdint.h>
 #include <stdio.h>
