@@ -153,6 +153,17 @@ def test_a_bag_of_tasks_has_all_results_although_a_server_is_killed(kit: Kit, ho
     assert ended(servers[1])[0] == ""
 
 
+def test_a_call_that_nobody_waits_for_is_issued_again_when_its_server_dies(
+    kit: Kit, home: Home, tmp_path: Path
+) -> None:
+    program, note = kit.compile(PROGRAMS / "again.c"), tmp_path / "note"
+    servers = [home.start_ready(program, "serve", note) for _ in range(2)]
+    assert home.run(program, "call", note) == "done\n"
+    for server in servers:
+        server.terminate()
+        server.communicate(timeout=20)
+
+
 @pytest.mark.parametrize("owner", OWNERS)
 def test_a_program_is_steered(kit: Kit, home: Home, agent: Agent, run_path: Path, owner: str) -> None:
     check_steered(

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use forebay_client::call::{Arg, Bag, BagOptions, Next, Task, TaskFate, TaskState, TaskValue, Value};
 use forebay_types::{ArrayMeta, Code, DType, Scalar, Shape};
@@ -13,7 +13,7 @@ use forebay_tests::broker::Host;
 use crate::deaths::{Dice, Herd};
 use crate::roles::{World, stir, until};
 
-const UNORDERED: BagOptions = BagOptions { ordered: false, window: None, bytes: None };
+const UNORDERED: BagOptions = BagOptions { ordered: false, window: None, bytes: None, tail: true };
 
 /// Takes one task after the other, its input made when the bag asks for it.
 fn run<'a>(bag: &mut Bag, tasks: u64, make: impl Fn(u64) -> Vec<Arg<'a>>, mut take: impl FnMut(Task)) {
@@ -239,7 +239,7 @@ fn a_task_under_which_servers_die_is_given_up_and_the_others_are_done() {
     }
     assert_eq!((done, failed.len()), (39, 1));
     let (index, e) = failed.remove(0);
-    assert_eq!((index, e.code()), (7, Code::ServerLost));
+    assert_eq!((index, e.code()), (7, Code::Poisoned));
     assert!(e.text().contains("3 servers died under this task"), "{e}");
     assert!((2..=3).contains(&dead), "{dead} were started again");
 }
@@ -308,4 +308,41 @@ fn two_bags_of_one_client_and_calls_beside_them_are_all_done() {
             client.call("void", vec![], None).unwrap();
         }
     });
+}
+
+#[test]
+fn a_last_task_that_stalls_at_its_server_is_done_by_another_one_and_given_up_there() {
+    const TASKS: i64 = 40;
+    let world = World::new();
+    let servers = [world.server("one", 1), world.server("two", 1)];
+    let client = world.client();
+    let mut bag = client.bag("stall", UNORDERED).unwrap();
+    let mut pids = Vec::new();
+    let began = Instant::now();
+    let input = |n: u64| vec![(n as i64).into(), (TASKS - 1).into()];
+    run(&mut bag, TASKS as u64, input, |task| pids.push((task.index, task.outcome.unwrap())));
+    assert!(began.elapsed() < Duration::from_secs(30), "it waited for the one that stalls");
+    assert_eq!(pids.len(), TASKS as usize);
+    let stalled = format!("stall-{}", TASKS - 1);
+    let begun: Vec<String> = world.log().into_iter().filter(|line| line.ends_with(&stalled)).collect();
+    assert_eq!(begun.len(), 2, "{begun:?}");
+    assert!(servers.iter().all(|s| begun.iter().any(|line| line.starts_with(&s.pid().to_string()))));
+    until("the first one hears of it", || world.log().iter().any(|line| line.ends_with("given-up")));
+
+    // Not if it is not to be.
+    std::fs::remove_file(world.dir.path().join("stalled")).unwrap();
+    let mut bag = client.bag("stall", BagOptions { tail: false, ..UNORDERED }).unwrap();
+    for n in 0..TASKS {
+        bag.add(input(n as u64)).unwrap();
+    }
+    bag.end();
+    let mut over = 0;
+    while over < TASKS - 1 {
+        match bag.next(Some(Duration::from_secs(60))).unwrap() {
+            Next::Task(task) => over += i64::from(task.outcome.is_ok()),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(matches!(bag.next(Some(Duration::from_secs(1))).unwrap(), Next::Later));
+    assert_eq!(world.log().into_iter().filter(|line| line.ends_with(&stalled)).count(), 3);
 }

@@ -3,9 +3,11 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use forebay_client::call::{Arg, Client, Future, Value};
+use forebay_client::call::{Arg, Client, Future, Guarded, Value};
+use forebay_types::Code;
 use rustix::process::Signal;
 
 use crate::roles::{Serving, World, stir, until};
@@ -238,4 +240,75 @@ fn a_server_that_computes_on_every_core_for_seconds_is_not_taken_for_dead() {
     assert!(began.elapsed() >= Duration::from_millis(2_500));
     assert!(calls.iter().all(|c| c.timing().reissued == 0));
     assert_eq!(world.log().len(), 4, "{:?}", world.log());
+}
+
+/// A call that a binding holds: nobody waits for it.
+struct Unattended(Mutex<Future<'static>>);
+
+impl Guarded for Unattended {
+    fn tend(&self) -> bool {
+        self.0.try_lock().is_ok_and(|mut call| call.tend())
+    }
+}
+
+#[test]
+fn a_call_that_nobody_waits_for_is_issued_again_at_once_when_its_server_dies() {
+    let world = World::new();
+    let mut servers = vec![world.server("one", 1), world.server("two", 1)];
+    let client = world.client();
+    let call = client.call_async("work", vec!["x".into(), 2_000i64.into()], None).unwrap();
+    let call = Arc::new(Unattended(Mutex::new(call)));
+    client.guard(&call);
+    until("it begins", || world.log().len() == 1);
+    let first = world.log()[0].split(' ').next().unwrap().parse::<i64>().unwrap();
+    let at = servers.iter().position(|s| s.pid() == first).unwrap();
+    servers.remove(at).signal(Signal::KILL);
+    until("it begins elsewhere", || world.log().len() == 2);
+    // One that comes when all have gone gets it, too.
+    servers.remove(0).signal(Signal::KILL);
+    let third = world.server("three", 1);
+    until("it begins at the new one", || world.log().len() == 3);
+    let mut call = call.0.lock().unwrap();
+    assert_eq!(call.wait(Some(PATIENCE)).unwrap(), [Value::Scalar(third.pid().into())]);
+    assert_eq!(call.timing().reissued, 2);
+}
+
+#[test]
+fn a_call_under_which_three_servers_died_is_given_up_by_name_and_the_others_are_done() {
+    const CALLS: i64 = 12;
+    let world = World::new();
+    let mut servers = vec![world.server("one", 1), world.server("two", 1)];
+    let client = world.client();
+    client.patience(PATIENCE);
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        // Whoever dies is started again.
+        scope.spawn(|| {
+            let mut dead = 0;
+            while !over.load(Ordering::SeqCst) {
+                for server in servers.iter_mut() {
+                    if server.has_ended() {
+                        dead += 1;
+                        *server = world.server(&format!("again-{dead}"), 1);
+                    }
+                }
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        });
+        let mut calls: Vec<Future> = (0..CALLS)
+            .map(|n| client.call_async("falter", vec![n.into(), 5i64.into()], None).unwrap())
+            .collect();
+        let outcomes: Vec<_> = calls.iter_mut().map(|call| call.wait(Some(PATIENCE))).collect();
+        over.store(true, Ordering::SeqCst);
+        for (n, outcome) in outcomes.iter().enumerate() {
+            match (n, outcome) {
+                (5, Err(e)) => {
+                    assert_eq!(e.code(), Code::Poisoned, "{e}");
+                    assert!(e.text().contains("falter: 3 servers died"), "{e}");
+                }
+                (5, Ok(_)) => panic!("the deadly one is done"),
+                (_, outcome) => assert!(outcome.is_ok(), "{n}: {outcome:?}"),
+            }
+        }
+    });
 }

@@ -331,6 +331,22 @@ fn services(name: &str) -> Result<Server> {
             std::thread::sleep(Duration::from_millis(2));
             Ok(())
         })?
+        .service("stall(in n:i64, in stalls:i64, out pid:i64)", |call| {
+            let [n, stalls, _] = call.args()?;
+            let n = n.i64()?;
+            note(&format!("stall-{n}"))?;
+            std::thread::sleep(Duration::from_millis(5));
+            let file = Path::new(&std::env::var_os("FOREBAY_TEST_DIR").unwrap_or_default()).join("stalled");
+            // Only at the first server that has it.
+            if n == stalls.i64()? && std::fs::File::create_new(file).is_ok() {
+                let end = std::time::Instant::now() + Duration::from_secs(60);
+                while std::time::Instant::now() < end && !call.cancelled() {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                note("given-up")?;
+            }
+            call.arg(2)?.set(i64::from(std::process::id()))
+        })?
         .service("burn(in tag:str, in ms:i64)", |call| {
             let [tag, ms] = call.args()?;
             note(tag.str()?)?;

@@ -113,6 +113,21 @@ fn a_server_whose_host_vanishes_is_missed_by_its_silence() {
 }
 
 #[test]
+fn a_client_says_how_long_its_servers_may_be_silent() {
+    let Some(mut scene) = Scene::new("a_client_says", PATIENCE) else { return };
+    scene.client = scene.hosts.on(Host::Other, || scene.world.client());
+    assert_eq!(scene.client.silence(0.5).unwrap_err().code(), Code::BadArgument);
+    scene.client.silence(2.0).unwrap();
+    let mut call =
+        scene.on_client(|c| c.call_async("work", vec!["lost".into(), 60_000i64.into()], None).unwrap());
+    until("it begins", || scene.world.log().len() == 1);
+    scene.hosts.cable("cut");
+    let e = call.wait(Some(PATIENCE)).unwrap_err();
+    assert_eq!(e.code(), Code::ServerLost, "{e}");
+    assert!(e.text().contains("said nothing for 2 s"), "{e}");
+}
+
+#[test]
 fn over_a_slow_cable_a_small_call_overtakes_a_large_argument() {
     let Some(mut scene) = Scene::new("over_a_slow_cable", PATIENCE) else { return };
     // 20 Mbit/s and 40 ms there and back.

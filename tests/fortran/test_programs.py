@@ -212,6 +212,18 @@ def test_c_and_python_and_fortran_call_a_server_in_fortran(kit: Kit, fortran: Fo
     ended(server)
 
 
+def test_what_a_service_in_fortran_prints_comes_to_who_calls_it_and_goes_on(
+    fortran: Fortran, home: Home
+) -> None:
+    program = fortran.compile(PROGRAMS / "printing.f90")
+    server = home.start_ready(program, "serve")
+    assert home.run(program, "call") == "done\n"
+    server.terminate()
+    out, err = places.ended(server)
+    assert out.splitlines() == [*["line 1", "line 2"] * 4, "served"]
+    assert err.splitlines() == ["after 2 lines"] * 4
+
+
 def test_fortran_calls_a_server_in_c(kit: Kit, fortran: Fortran, home: Home) -> None:
     server = home.start_ready(kit.compile(C_PROGRAMS / "server.c"))
     assert home.run(fortran.compile(*CALLS), "there") == "done\n"

@@ -147,7 +147,9 @@ def test_complex_results_and_factors_of_singular_matrices_come_back(blas: fb.Cli
     assert blas.call("zdotc", 5, z, z) == (z.conj() * z).sum()
     assert blas.call("scnrm2", 5, z.astype(np.complex64)) == pytest.approx(np.linalg.norm(z))
     a, pivots = np.array([[1.0, 2.0], [2.0, 4.0]], order="F"), np.zeros(2, np.int32)
-    assert blas.call("dgesv", 2, 1, a, pivots, np.ones((2, 1), order="F")) == 2
+    with pytest.raises(fb.RemoteError, match="dgesv: its status info is 2") as raised:
+        blas.call("dgesv", 2, 1, a, pivots, np.ones((2, 1), order="F"))
+    assert raised.value.info == raised.value.results == 2
     assert a.tolist() == [[2.0, 4.0], [0.5, 0.0]] and pivots.tolist() == [2, 2]
     u, s, vt = np.zeros((3, 2), order="F"), np.zeros(2), np.zeros((2, 2), order="F")
     m = np.asfortranarray(np.random.default_rng(2).random((3, 2)))
@@ -517,3 +519,100 @@ def test_a_library_that_prints_and_changes_its_directory_serves_on(
     process.send_signal(signal.SIGINT)
     assert process.wait(20) == 0
     assert os.getcwd() != "/"
+
+
+PRINTS = r"""
+#include <stdint.h>
+#include <stdio.h>
+extern void xerbla_(const char *name, const int32_t *argument, size_t length);
+void says_(const int32_t *lines)
+{
+    const int32_t argument = 1;
+    for (int32_t i = 0; i < *lines; i++) printf("line %d\n", i);
+    fprintf(stderr, "after %d lines\n", *lines);
+    xerbla_("SAYS  ", &argument, 6);
+}
+void dies_(void)
+{
+    printf("not the last words\n");
+    fprintf(stderr, "the last words\n");
+    *(volatile int *)8 = 1;
+}
+"""
+
+PRINTS_IN_FORTRAN = """
+subroutine tells(lines)
+  integer :: lines, i
+  external :: xerbla
+  do i = 1, lines
+    print '(a, i0)', 'line ', i
+  end do
+  call xerbla('TELLS ', 1)
+end subroutine tells
+"""
+
+
+def test_what_a_routine_has_printed_comes_to_who_called_it_and_goes_on(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled(tmp_path, PRINTS)
+    (tmp_path / "tells.f90").write_text(PRINTS_IN_FORTRAN)
+    library = tmp_path / "libtells.so"
+    subprocess.run(
+        ["gfortran", "-shared", "-fPIC", tmp_path / "tells.f90", "-o", library], check=True, timeout=60
+    )
+    head = 'fbi 1\nset symbol "%s_"\nset convention fortran\n'
+    (tmp_path / "own.fbi").write_text(f'{head}set library "./libown.so"\nsays(lines:i32) xerbla\ndies()\n')
+    (tmp_path / "tells.fbi").write_text(f'{head}set library "./libtells.so"\ntells(lines:i32) xerbla\n')
+    served = [
+        place.forebay("serve", "--idl", name, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        for name in ("own.fbi", "tells.fbi")
+    ]
+    client = client_at(place, monkeypatch)
+    for _ in range(3):
+        call = client.call_async("says", 2)
+        with pytest.raises(fb.RemoteError) as raised:
+            call.wait()
+        assert (call.stdout, call.stderr) == ("line 0\nline 1\n", "after 2 lines\n")
+        assert (raised.value.stdout, raised.value.stderr) == (call.stdout, call.stderr)
+        assert call.output_others == raised.value.output_others == 0
+        with pytest.raises(fb.RemoteError) as raised:
+            client.call("tells", 2)
+        assert (raised.value.stdout, raised.value.output_others) == ("line 1\nline 2\n", 0)
+    tasks = list(client.map("says", [0, 1], errors="yield", window=1))
+    assert [task.stderr for task in tasks] == ["after 0 lines\n", "after 1 lines\n"]
+    with pytest.raises(
+        fb.ServerLost, match=r"(?s)SIGSEGV in dies; at last it wrote to standard error:\n.*the last words"
+    ):
+        client.call("dies")
+    for process in served:
+        process.terminate()
+    (out, err), (told, _) = [process.communicate(timeout=20) for process in served]
+    # The call went to each life of the process, until the routine was withdrawn.
+    assert out.splitlines() == [*["line 0", "line 1"] * 3, "line 0", *["not the last words"] * 3]
+    assert err.splitlines().count("the last words") == 3
+    assert told.splitlines() == ["line 1", "line 2"] * 3
+
+
+def test_a_task_that_was_running_on_all_servers_that_died_says_so_when_none_is_left(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "dies.py").write_text(
+        """
+import os, signal, sys
+import forebay as fb
+
+@fb.service("in n:i32, out m:i32")
+def dies(n):
+    if n == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return n
+"""
+    )
+    for _ in range(2):
+        place.forebay("serve", tmp_path / "dies.py")
+    client = client_at(place, monkeypatch)
+    tasks = list(client.map("dies", [0, 1], errors="yield"))
+    assert tasks[0] == 0
+    assert isinstance(tasks[1], fb.NoServer)
+    assert "2 servers died while this task was running there" in str(tasks[1])

@@ -45,6 +45,11 @@ def not_three(x):
         raise ValueError("three")
     return x
 
+@fb.service("in n:i64, inout x:f64[m], out y:i64, out info:i32 status")
+def ends(n, x):
+    x += 1
+    return 2 * n, n
+
 @fb.service("in x:f64[n,m] order F, out y:f64[m,n] order F")
 def turned(x, y):
     y[:] = x.T
@@ -52,6 +57,11 @@ def turned(x, y):
 @fb.service("in x:f64[n], out y:f64[k]")
 def unknown(x, y):
     pass
+
+@fb.service("in x:i64")
+def complains(x):
+    print("this is", x)
+    raise ValueError("no")
 
 @fb.service("in x:i64[n]")
 def nothing(x):
@@ -269,3 +279,65 @@ def test_many_small_tasks_take_no_memory_that_grows(client: fb.Client) -> None:
 def test_the_function_of_the_package_is_that_of_a_client(client: fb.Client) -> None:
     assert list(fb.map("square", [1, 2, 3])) == [1, 4, 9]
     assert repr(fb.map("square", [1])) == "<forebay.Map 'square'>"
+
+
+def test_a_status_that_is_not_0_is_raised_with_all_results_unless_it_is_wanted(client: fb.Client) -> None:
+    x = np.zeros(3)
+    assert client.call("ends", 0, x) == (0, 0)
+    with pytest.raises(fb.RemoteError, match="ends: its status info is 3") as raised:
+        client.call("ends", 3, x)
+    assert (raised.value.info, raised.value.results, x.tolist()) == (3, (6, 3), [2, 2, 2])
+    assert client.call("ends", 3, x, info="return") == client.services.ends(3, x, info="return") == (6, 3)
+    h = client.call_async("ends", 4, x)
+    for _ in range(2):
+        with pytest.raises(fb.RemoteError, match="its status info is 4") as raised:
+            h.wait()
+        assert (raised.value.info, raised.value.results) == (4, (8, 4))
+    assert x.tolist() == [5, 5, 5]
+    assert client.call_async("ends", 4, x, info="return").wait() == (8, 4)
+    with (
+        pytest.raises(fb.RemoteError, match=r"call 2 of 2 \(ends\): ends: its status info is 1"),
+        client.cobegin() as g,
+    ):
+        g.call("ends", 0, np.zeros(1))
+        g.call("ends", 1, np.zeros(1))
+    good, bad = client.map("ends", [0, 5], [[1.0], [2.0]], errors="yield")
+    assert (good[0].tolist(), good[1:]) == ([2.0], (0, 0))
+    assert (bad.info, bad.index, bad.results[0].tolist(), bad.results[1:]) == (5, 1, [3.0], (10, 5))
+    (both,) = client.map("ends", [5], [[2.0]], info="return")
+    assert both[1:] == (10, 5)
+    with pytest.raises(fb.BadArgument, match="info=\"none\" is not known; use 'raise' or 'return'"):
+        client.call("ends", 0, x, info="none")
+
+
+def test_an_error_of_a_task_brings_what_its_service_has_printed(client: fb.Client) -> None:
+    tasks = list(client.map("complains", range(20), errors="yield"))
+    assert [(task.stdout, task.output_others) for task in tasks] == [(f"this is {n}\n", 0) for n in range(20)]
+    with pytest.raises(fb.RemoteError) as raised:
+        list(client.map("complains", [7]))
+    assert raised.value.stdout == "this is 7\n"
+
+
+def test_numbers_that_are_none_of_a_map_or_server_are_refused_by_name(client: fb.Client) -> None:
+    for window in (-1, 0, 1 << 40):
+        with pytest.raises(fb.BadArgument, match=f"window={window} .*give at least 1"):
+            client.map("square", [1], window=window)
+    m = client.map("square", [1])
+    for ask in (m.status, m.cancel):
+        with pytest.raises(fb.BadArgument, match="index=-1 is no task; they count from 0"):
+            ask(-1)
+    with pytest.raises(fb.BadArgument, match="server=-1: no process has that pid"):
+        client.on(-1)
+    with pytest.raises(fb.BadArgument, match='"3" is no rule of placement; use "least"'):
+        fb.connect(placement=3)  # type: ignore[arg-type]
+
+
+def test_a_call_that_takes_too_long_is_told_in_the_same_words_wherever_it_is(client: fb.Client) -> None:
+    wanted = r"nap has no result after 0\.\d{3} s: .*; wait longer, or cancel it"
+    naps = [client.call_async("nap", 1.0) for _ in range(2)]
+    for _ in range(3):
+        with pytest.raises(fb.Timeout, match=wanted):
+            client.call("nap", 0.0, timeout=0.05)
+    with pytest.raises(fb.Timeout, match=wanted):
+        naps[0].wait(0.01)
+    assert len(fb.wait_all(naps)) == 2

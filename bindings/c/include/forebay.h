@@ -88,6 +88,8 @@ typedef enum fb_status {
     FB_IO = 15,
     /* Forebay broke a promise to itself: a defect. */
     FB_INTERNAL = 16,
+    /* Three servers died while they ran this call or this task, so it is given up. */
+    FB_POISONED = 17,
 } fb_status;
 
 /* Types of elements. */
@@ -170,6 +172,9 @@ enum { FB_SCALAR = 0, FB_ARRAY = 1, FB_TEXT = 2, FB_RAW = 3, FB_REFERENCE = 4 };
 /* When arguments that go only are the caller's again: when the call is complete; when it has been sent, and a
    lost server ends it; when it has been sent, since they were copied. */
 enum { FB_TRANSFER_NOWAIT = 0, FB_TRANSFER_WAIT = 1, FB_TRANSFER_COPY = 2 };
+
+/* What a service prints to. */
+enum { FB_STDOUT = 1, FB_STDERR = 2 };
 
 /* What has become of a task: it is not over, it has results, it has an error, it was given up. */
 enum { FB_TASK_OPEN = 0, FB_TASK_DONE = 1, FB_TASK_FAILED = 2, FB_TASK_CANCELLED = 3 };
@@ -1052,6 +1057,12 @@ fb_status fb_connect(const char *broker, fb_client **client);
    without it. For programs that are started before their servers. */
 fb_status fb_patience(fb_client *client, double seconds);
 
+/* For how many seconds, from 1 to 3600, a server on another host may say nothing before it is lost and its calls go
+   elsewhere; of the servers that the client reaches from now on. Once a client; as FOREBAY_SILENCE says, or 10, if not
+   said. One that computes, or receives what is sent to it, says once a second that it lives. */
+fb_status fb_silence(fb_client *client,
+                     double seconds);
+
 /* Which server gets a call is decided by that rule, once a client: "least" (the default), where the call is over
    first, by what is known of how long calls of that size take there and of what is there already; "turns", each server in
    turn, whatever it has to do. */
@@ -1175,6 +1186,17 @@ fb_status fb_cancel_all(fb_future *const *futures, int count);
 /* Where the time of a call went; whole when it is complete. */
 fb_status fb_call_timing(fb_future *future, fb_timing *timing);
 
+/* What the service of a call that has failed printed to `stream`, FB_STDOUT or FB_STDERR: the last 20 lines, of 4,096
+   bytes at most. `words` gets them, or an empty text; free it with fb_free.
+
+   Servers in Python bring them, those of `forebay serve --idl`, and those made with `output` in fb_server_opts. What is
+   printed belongs to the server's process: `others` gets how many other calls may have printed some of it, 0 if all is
+   this call's. `others` may be NULL. */
+fb_status fb_call_output(fb_future *future,
+                         int stream,
+                         char **words,
+                         int64_t *others);
+
 /* Frees a call; one that is not complete is cancelled, but for one of a group, which is the group's. A function that is
    told of its end just now is waited for, unless it is its own thread that frees; none is told any more. NULL is nothing. */
 fb_status fb_future_free(fb_future *future);
@@ -1238,6 +1260,9 @@ typedef struct {
     uint64_t bytes;
     /* 1: results come as tasks end; 0: in the order of the input. */
     int unordered;
+    /* 1: a task is given to one server at a time; 0: at the end, when nothing waits, a task whose server is slow or late
+       goes to a second one, too, and the first end of the two counts. Never of a service with effects. */
+    int no_tail;
 } fb_bag_opts;
 
 /* Gives the next task: sets as many of `args`, which are all zero, as the signature has parameters, as for fb_call,
@@ -1313,6 +1338,13 @@ fb_status fb_bag_run(fb_bag *bag,
                      fb_bag_input_fn input,
                      fb_bag_output_fn output,
                      void *user);
+
+/* What the service printed to `stream` in the task that was handed out last, by fb_bag_next or to the function of
+   fb_bag_run, if that has failed: as fb_call_output. Free the text with fb_free. `others` may be NULL. */
+fb_status fb_bag_output(fb_bag *bag,
+                        int stream,
+                        char **words,
+                        int64_t *others);
 
 /* Where a task is: FB_TASK_OPEN, FB_TASK_DONE, FB_TASK_FAILED or FB_TASK_CANCELLED, in any thread. FB_NOT_FOUND when
    none of that number was added. */
@@ -1399,6 +1431,10 @@ typedef struct {
     /* Where it listens for clients of other hosts, "tcp://HOST:PORT"; NULL: at any port when its agent
        listens or is on another host. */
     const char *listen;
+    /* 1: calls that fail bring what this process printed meanwhile (fb_call_output). From fb_server_create until it is
+       freed standard output and standard error are pipes then, from which everything goes at once to where it went
+       before: isatty says no. It needs the program forebay, which passes on what is left there if this process is killed. */
+    int output;
 } fb_server_opts;
 
 /* A function that serves a call. It runs in a thread of the server; with several workers in several at a

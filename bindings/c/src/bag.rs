@@ -2,10 +2,12 @@
 
 use std::collections::HashMap;
 use std::ffi::{c_char, c_int, c_void};
-use std::sync::{Mutex, MutexGuard, TryLockError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
-use forebay::call::{Bag, BagOptions, BagView, Counts, Next, Space, Task, TaskFate, TaskState, Value};
+use forebay::call::{
+    Bag, BagOptions, BagView, Counts, Next, Printed, Space, Task, TaskFate, TaskState, Value,
+};
 use forebay::{Code, Error, Param, Result, Signature, Way};
 
 use crate::args::{ResultPlaces, fb_arg, places, prepare};
@@ -13,6 +15,7 @@ use crate::fault::{self, fb_status, status};
 use crate::given::{self, Sized0};
 use crate::handle::{self, InUse};
 use crate::kinds::{fb_bag, fb_client};
+use crate::printed;
 use crate::run::busy;
 
 /// How a bag of tasks is worked on. Zero is the default of every member.
@@ -28,6 +31,9 @@ pub struct fb_bag_opts {
     pub bytes: u64,
     /// 1: results come as tasks end; 0: in the order of the input.
     pub unordered: c_int,
+    /// 1: a task is given to one server at a time; 0: at the end, when nothing waits, a task whose server is slow or late
+    /// goes to a second one, too, and the first end of the two counts. Never of a service with effects.
+    pub no_tail: c_int,
 }
 
 // SAFETY: numbers, the size first.
@@ -70,6 +76,8 @@ pub struct BagObject {
     signature: Signature,
     /// The parameters that come, as if nothing went.
     coming: Vec<Param>,
+    /// What the service printed in the task that was handed out last, if that has failed.
+    printed: Mutex<Option<Printed>>,
 }
 
 struct State {
@@ -92,6 +100,10 @@ impl BagObject {
             Err(TryLockError::Poisoned(poisoned)) => Ok(poisoned.into_inner()),
             Err(TryLockError::WouldBlock) => Err(busy("the bag of tasks")),
         }
+    }
+
+    fn printed(&self) -> MutexGuard<'_, Option<Printed>> {
+        self.printed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn add(&self, state: &mut State, args: &[fb_arg]) -> Result<u64> {
@@ -123,8 +135,10 @@ impl BagObject {
             false => state.bag.next_into(timeout, lend)?,
         };
         Ok(match found {
-            Next::Task(Task { index, outcome: Ok(values) }) => {
-                Next::Task(Task { index, outcome: back.fill(values).map(|()| Vec::new()) })
+            Next::Task(Task { index, outcome, printed }) => {
+                *self.printed() = printed;
+                let outcome = outcome.and_then(|values| back.fill(values).map(|()| Vec::new()));
+                Next::Task(Task { index, outcome, printed: None })
             }
             other => other,
         })
@@ -162,7 +176,7 @@ impl BagObject {
                         Err(_) => return Err(self.ended_by("input", index, count)),
                     }
                 }
-                Next::Task(Task { index, outcome }) => {
+                Next::Task(Task { index, outcome, .. }) => {
                     let outcome = outcome.map_or_else(|e| fault::fail(&e), |_| fault::OK);
                     let said = output(index as i64, outcome, user);
                     if said != 0 {
@@ -225,13 +239,15 @@ pub extern "C" fn fb_bag_open(
             ordered: opts.unordered == 0,
             window: Some(window).filter(|window| *window != 0),
             bytes: Some(opts.bytes).filter(|bytes| *bytes != 0),
+            tail: opts.no_tail == 0,
         };
         let bag = object.bag(name, options)?;
         let (view, signature) = (bag.view(), bag.signature()?);
         let coming = signature.params().iter().filter(|p| p.way.comes());
         let coming = coming.map(|p| Param { way: Way::Out, ..p.clone() }).collect();
         let state = Mutex::new(State { bag, places: HashMap::new() });
-        out.set(handle::give(BagObject { state, view, signature, coming }, 0)?);
+        let printed = Mutex::default();
+        out.set(handle::give(BagObject { state, view, signature, coming, printed }, 0)?);
         Ok(())
     })
 }
@@ -306,7 +322,7 @@ pub extern "C" fn fb_bag_next(
         let timeout = given::timeout(timeout)?;
         let mut state = object.take()?;
         match object.next(&mut state, true, timeout)? {
-            Next::Task(Task { index, outcome }) => {
+            Next::Task(Task { index, outcome, .. }) => {
                 number.set(index as i64);
                 said.set(outcome.map_or_else(|e| fault::fail(&e), |_| fault::OK));
                 Ok(())
@@ -345,6 +361,21 @@ pub extern "C" fn fb_bag_run(
         let (input, output) =
             (input.ok_or_else(|| missing("input"))?, output.ok_or_else(|| missing("output"))?);
         object.run(input, output, user)
+    })
+}
+
+/// What the service printed to `stream` in the task that was handed out last, by fb_bag_next or to the function of
+/// fb_bag_run, if that has failed: as fb_call_output. Free the text with fb_free. `others` may be NULL.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_bag_output(
+    bag: *mut fb_bag,
+    stream: c_int,
+    words: *mut *mut c_char,
+    others: *mut i64,
+) -> fb_status {
+    status(|| {
+        let printed = get(bag)?.printed().clone();
+        printed::give(printed.as_ref(), stream, words, others)
     })
 }
 

@@ -2,7 +2,6 @@
 
 use std::ffi::{c_char, c_int};
 use std::path::Path;
-use std::sync::Arc;
 use std::time::SystemTime;
 
 use forebay::call::{Client, Named, Only, Transfer};
@@ -44,6 +43,14 @@ pub extern "C" fn fb_patience(client: *mut fb_client, seconds: f64) -> fb_status
         object.patience(wait);
         Ok(())
     })
+}
+
+/// For how many seconds, from 1 to 3600, a server on another host may say nothing before it is lost and its calls go
+/// elsewhere; of the servers that the client reaches from now on. Once a client; as FOREBAY_SILENCE says, or 10, if not
+/// said. One that computes, or receives what is sent to it, says once a second that it lives.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_silence(client: *mut fb_client, seconds: f64) -> fb_status {
+    status(|| handle::get(client)?.silence(seconds))
 }
 
 /// Which server gets a call is decided by that rule, once a client: "least" (the default), where the call is over
@@ -204,7 +211,7 @@ fn call_async(
     let name = given::text(service, "service")?;
     let args = given::slice(args, nargs.into(), "args")?;
     let (back, future) = send(&object.handing_over(transfer), name, args, None, true)?;
-    out.set(handle::give(Arc::new(FutureObject::new(future, back, false)), 0)?);
+    out.set(handle::give(FutureObject::guarded(future, back, false), 0)?);
     Ok(())
 }
 

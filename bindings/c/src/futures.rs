@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
-use forebay::call::{Client, Future, Joined, Timing, standing, wait_all, wait_any};
+use forebay::call::{Client, Future, Guarded, Joined, Timing, standing, wait_all, wait_any};
 use forebay::{Code, Error, Result};
 
 use crate::args::ResultPlaces;
@@ -16,6 +16,7 @@ use crate::given::{self, Sized0};
 use crate::handle::{self, InUse};
 use crate::kinds::fb_future;
 use crate::notices::Notices;
+use crate::printed;
 use crate::run::busy;
 
 /// A thread that waits for a call looks so often whether another one gave the call up.
@@ -54,11 +55,18 @@ struct Claimed<'a> {
 
 impl FutureObject {
     /// A call that was sent.
-    pub fn new(future: Future<'static>, back: ResultPlaces, of_group: bool) -> FutureObject {
+    fn new(future: Future<'static>, back: ResultPlaces, of_group: bool) -> FutureObject {
         let [waited, given_up, complete] = [const { AtomicBool::new(false) }; 3];
         let (client, notices) = (future.client(), Notices::default());
         let state = Mutex::new(State { future, back, outcome: None });
         FutureObject { state, waited, given_up, complete, client, notices, of_group }
+    }
+
+    /// A call that was sent, and is issued again also while nobody waits for it.
+    pub fn guarded(future: Future<'static>, back: ResultPlaces, of_group: bool) -> Arc<FutureObject> {
+        let object = Arc::new(FutureObject::new(future, back, of_group));
+        object.client.guard(&object);
+        object
     }
 
     /// Its state, to wait for it or for a moment only: one thread at a time waits for a call that is not complete.
@@ -93,6 +101,8 @@ impl FutureObject {
     fn cancel(&self) {
         self.given_up.store(true, Ordering::SeqCst);
         self.settle();
+        // Who issues it again just now reads the caller's arrays.
+        drop(self.take(false));
     }
 
     /// Gives it up if that was said, unless somebody has it who does the same behind.
@@ -155,6 +165,16 @@ impl FutureObject {
             self.complete.fetch_or(state.future.done(), Ordering::SeqCst);
         }
         self.complete.load(Ordering::SeqCst)
+    }
+}
+
+impl Guarded for FutureObject {
+    fn tend(&self) -> bool {
+        match self.state.try_lock() {
+            Ok(state) => Claimed { object: self, state: Some(state), waits: false }.future.tend(),
+            // Whoever has it sees to it.
+            Err(_) => false,
+        }
     }
 }
 
@@ -397,6 +417,26 @@ pub extern "C" fn fb_call_timing(future: *mut fb_future, timing: *mut fb_timing)
             server: letters(server.as_ref().map_or("", |(name, _)| name)),
         };
         given::fill(timing, found, "fb_timing")
+    })
+}
+
+/// What the service of a call that has failed printed to `stream`, FB_STDOUT or FB_STDERR: the last 20 lines, of 4,096
+/// bytes at most. `words` gets them, or an empty text; free it with fb_free.
+///
+/// Servers in Python bring them, those of `forebay serve --idl`, and those made with `output` in fb_server_opts. What is
+/// printed belongs to the server's process: `others` gets how many other calls may have printed some of it, 0 if all is
+/// this call's. `others` may be NULL.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_call_output(
+    future: *mut fb_future,
+    stream: c_int,
+    words: *mut *mut c_char,
+    others: *mut i64,
+) -> fb_status {
+    status(|| {
+        let object = handle::get(future)?;
+        let printed = object.take(false)?.future.printed().cloned();
+        printed::give(printed.as_ref(), stream, words, others)
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int};
 use std::ptr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use forebay::Code;
 use forebay::call::{Client, Group};
@@ -73,7 +73,7 @@ pub extern "C" fn fb_group_call(
         let args = given::slice(args, nargs.into(), "args")?;
         let ticket = object.group.issue()?;
         let (back, sent) = send(&object.client, name, args, None, true)?;
-        let call = Arc::new(FutureObject::new(sent, back, true));
+        let call = FutureObject::guarded(sent, back, true);
         object.group.add(ticket, name, call.clone())?;
         if !future.is_null() {
             out.set(handle::give(call, 0)?);

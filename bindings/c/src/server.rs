@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::path::PathBuf;
 
-use forebay::serve::{Call, Host, Load, Server, Signals};
+use forebay::serve::{Call, Host, Load, Server, Signals, keep_output};
 use forebay::{Error, Result, Signature};
 
 use crate::fault::{fb_status, status};
@@ -31,6 +31,10 @@ pub struct fb_server_opts {
     /// Where it listens for clients of other hosts, "tcp://HOST:PORT"; NULL: at any port when its agent
     /// listens or is on another host.
     pub listen: *const c_char,
+    /// 1: calls that fail bring what this process printed meanwhile (fb_call_output). From fb_server_create until it is
+    /// freed standard output and standard error are pipes then, from which everything goes at once to where it went
+    /// before: isatty says no. It needs the program forebay, which passes on what is left there if this process is killed.
+    pub output: c_int,
 }
 
 // SAFETY: numbers and pointers, the size first.
@@ -58,6 +62,9 @@ pub extern "C" fn fb_server_create(opts: *const fb_server_opts, server: *mut *mu
         }
         if let Some(address) = given::optional_text(opts.listen, "listen")? {
             made = made.listen(address)?;
+        }
+        if opts.output != 0 {
+            made = made.output(keep_output()?);
         }
         let broker = given::optional_text(opts.broker, "broker")?.map(PathBuf::from);
         out.set(handle::give(ServerObject { broker, host: Host::new(made)? }, 0)?);

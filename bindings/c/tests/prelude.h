@@ -78,6 +78,9 @@ enum { FB_SCALAR = 0, FB_ARRAY = 1, FB_TEXT = 2, FB_RAW = 3, FB_REFERENCE = 4 };
    lost server ends it; when it has been sent, since they were copied. */
 enum { FB_TRANSFER_NOWAIT = 0, FB_TRANSFER_WAIT = 1, FB_TRANSFER_COPY = 2 };
 
+/* What a service prints to. */
+enum { FB_STDOUT = 1, FB_STDERR = 2 };
+
 /* What has become of a task: it is not over, it has results, it has an error, it was given up. */
 enum { FB_TASK_OPEN = 0, FB_TASK_DONE = 1, FB_TASK_FAILED = 2, FB_TASK_CANCELLED = 3 };
 

@@ -29,11 +29,12 @@ contains
 
   !> Begins a bag of tasks, on what servers there are. Results come in the order of the input unless `ordered` is false;
   !> `window`: tasks at all servers together, learned without it; `bytes` of arguments and results that are kept at most.
-  subroutine fb_bag_open(client, service, bag, ordered, window, bytes, stat, errmsg)
+  !> At the end, when nothing waits, a task whose server is slow or late goes to a second one, too, unless `tail` is false.
+  subroutine fb_bag_open(client, service, bag, ordered, window, bytes, tail, stat, errmsg)
     type(fb_client), intent(in) :: client
     character(len=*), intent(in) :: service
     type(fb_bag), intent(inout) :: bag
-    logical, intent(in), optional :: ordered
+    logical, intent(in), optional :: ordered, tail
     class(*), intent(in), optional :: window, bytes
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
@@ -44,6 +45,7 @@ contains
     made = c_null_ptr
     opts%size = c_sizeof(opts)
     if (present(ordered)) opts%unordered = merge(0, 1, ordered)
+    if (present(tail)) opts%no_tail = merge(0, 1, tail)
     status = FB_OK
     if (present(window)) status = whole(window, opts%window)
     if (status == FB_OK .and. present(bytes)) status = whole(bytes, opts%bytes)

@@ -23,6 +23,7 @@ module forebay_constants
   integer, parameter, public :: FB_CLOSED = 14
   integer, parameter, public :: FB_IO = 15
   integer, parameter, public :: FB_INTERNAL = 16
+  integer, parameter, public :: FB_POISONED = 17
   integer, parameter, public :: FB_I8 = 1
   integer, parameter, public :: FB_I16 = 2
   integer, parameter, public :: FB_I32 = 3
@@ -53,6 +54,8 @@ module forebay_constants
   integer, parameter, public :: FB_TRANSFER_NOWAIT = 0
   integer, parameter, public :: FB_TRANSFER_WAIT = 1
   integer, parameter, public :: FB_TRANSFER_COPY = 2
+  integer, parameter, public :: FB_STDOUT = 1
+  integer, parameter, public :: FB_STDERR = 2
   integer, parameter, public :: FB_TASK_OPEN = 0
   integer, parameter, public :: FB_TASK_DONE = 1
   integer, parameter, public :: FB_TASK_FAILED = 2

@@ -559,6 +559,11 @@ module forebay_library
       type(c_ptr), value :: client
       real(c_double), value :: seconds
     end function lib_patience
+    integer(c_int) function lib_silence(client, seconds) bind(c, name='fb_silence')
+      import
+      type(c_ptr), value :: client
+      real(c_double), value :: seconds
+    end function lib_silence
     integer(c_int) function lib_place_by(client, rule) bind(c, name='fb_place_by')
       import
       type(c_ptr), value :: client, rule
@@ -657,6 +662,14 @@ module forebay_library
       import
       type(c_ptr), value :: future, timing
     end function lib_call_timing
+    integer(c_int) function lib_call_output(future, stream, words, others) &
+        bind(c, name='fb_call_output')
+      import
+      type(c_ptr), value :: future
+      integer(c_int), value :: stream
+      type(c_ptr), intent(inout) :: words
+      integer(c_int64_t), intent(inout), optional :: others
+    end function lib_call_output
     integer(c_int) function lib_future_free(future) bind(c, name='fb_future_free')
       import
       type(c_ptr), value :: future
@@ -716,6 +729,13 @@ module forebay_library
       type(c_ptr), value :: bag, user
       type(c_funptr), value :: input, output
     end function lib_bag_run
+    integer(c_int) function lib_bag_output(bag, stream, words, others) bind(c, name='fb_bag_output')
+      import
+      type(c_ptr), value :: bag
+      integer(c_int), value :: stream
+      type(c_ptr), intent(inout) :: words
+      integer(c_int64_t), intent(inout), optional :: others
+    end function lib_bag_output
     integer(c_int) function lib_bag_state(bag, index, state) bind(c, name='fb_bag_state')
       import
       type(c_ptr), value :: bag

@@ -20,10 +20,10 @@ module forebay_made
   public :: fb_table_free, fb_tables, fb_table_count
   public :: fb_rows_free, fb_rows_count, fb_rows_name, fb_rows_is_null
   public :: fb_ended_by, fb_finish, fb_monitor, fb_monitor_url, fb_diagram_free
-  public :: fb_patience, fb_place_by, fb_disconnect, fb_services, fb_signature
-  public :: fb_probe, fb_cancel, fb_future_free
+  public :: fb_patience, fb_silence, fb_place_by, fb_disconnect, fb_services, fb_signature
+  public :: fb_probe, fb_cancel, fb_call_output, fb_future_free
   public :: fb_group_cancel
-  public :: fb_bag_end, fb_bag_state, fb_bag_counts, fb_bag_cancel, fb_bag_free
+  public :: fb_bag_end, fb_bag_output, fb_bag_state, fb_bag_counts, fb_bag_cancel, fb_bag_free
   public :: fb_ref_info, fb_ref_kill
   public :: fb_service_remove, fb_server_start, fb_server_stop, fb_serve, fb_load, fb_server_trouble, fb_server_free
   public :: fb_request_order, fb_request_cancelled, fb_request_signature, fb_request_count
@@ -493,6 +493,17 @@ contains
     call settle(lib_patience(id(client%at), seconds), stat, errmsg)
   end subroutine fb_patience
 
+  !> For how many seconds, from 1 to 3600, a server on another host may say nothing before it is lost and its calls
+  !> go elsewhere; of the servers that the client reaches from now on. Once a client; as FOREBAY_SILENCE says, or
+  !> 10, if not said. One that computes, or receives what is sent to it, says once a second that it lives.
+  subroutine fb_silence(client, seconds, stat, errmsg)
+    type(fb_client), intent(in) :: client
+    real(c_double), intent(in) :: seconds
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    call settle(lib_silence(id(client%at), seconds), stat, errmsg)
+  end subroutine fb_silence
+
   !> Which server gets a call is decided by that rule, once a client: "least" (the default), where the call is over
   !> first, by what is known of how long calls of that size take there and of what is there already; "turns", each
   !> server in turn, whatever it has to do.
@@ -571,6 +582,25 @@ contains
     call settle(lib_cancel(id(future%at)), stat, errmsg)
   end subroutine fb_cancel
 
+  !> What the service of a call that has failed printed to `stream`, FB_STDOUT or FB_STDERR: the last 20 lines, of
+  !> 4,096 bytes at most. `words` gets them, or an empty text. Servers in Python bring them, those of `forebay serve
+  !> --idl`, and those made with `output` in fb_server_opts. What is printed belongs to the server's process:
+  !> `others` gets how many other calls may have printed some of it, 0 if all is this call's.
+  subroutine fb_call_output(future, stream, words, others, stat, errmsg)
+    type(fb_future), intent(in) :: future
+    integer, intent(in) :: stream
+    character(len=:), allocatable, intent(inout) :: words
+    integer(c_int64_t), intent(inout), optional :: others
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    type(c_ptr) :: c_words
+    integer(c_int) :: status
+    c_words = c_null_ptr
+    status = lib_call_output(id(future%at), stream, c_words, others)
+    if (status == FB_OK) call text_taken(c_words, words)
+    call settle(status, stat, errmsg)
+  end subroutine fb_call_output
+
   !> Frees a call; one that is not complete is cancelled, but for one of a group, which is the group's. A function
   !> that is told of its end just now is waited for, unless it is its own thread that frees; none is told any more.
   subroutine fb_future_free(future, stat, errmsg)
@@ -601,6 +631,23 @@ contains
     character(len=*), intent(inout), optional :: errmsg
     call settle(lib_bag_end(id(bag%at)), stat, errmsg)
   end subroutine fb_bag_end
+
+  !> What the service printed to `stream` in the task that was handed out last, by fb_bag_next or to the function of
+  !> fb_bag_run, if that has failed: as fb_call_output.
+  subroutine fb_bag_output(bag, stream, words, others, stat, errmsg)
+    type(fb_bag), intent(in) :: bag
+    integer, intent(in) :: stream
+    character(len=:), allocatable, intent(inout) :: words
+    integer(c_int64_t), intent(inout), optional :: others
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    type(c_ptr) :: c_words
+    integer(c_int) :: status
+    c_words = c_null_ptr
+    status = lib_bag_output(id(bag%at), stream, c_words, others)
+    if (status == FB_OK) call text_taken(c_words, words)
+    call settle(status, stat, errmsg)
+  end subroutine fb_bag_output
 
   !> Where a task is: FB_TASK_OPEN, FB_TASK_DONE, FB_TASK_FAILED or FB_TASK_CANCELLED, in any thread. FB_NOT_FOUND
   !> when none of that number was added.

@@ -31,12 +31,14 @@ module forebay_servers
 
 contains
 
-  !> Makes a server; give it services, then start it with fb_serve or fb_server_start.
-  subroutine fb_server_create(server, name, broker, workers, memory, listen, stat, errmsg)
+  !> Makes a server; give it services, then start it with fb_serve or fb_server_start. With `output` calls that fail bring
+  !> what this process printed meanwhile (fb_call_output): standard output and standard error are pipes then.
+  subroutine fb_server_create(server, name, broker, workers, memory, listen, output, stat, errmsg)
     type(fb_server), intent(inout) :: server
     character(len=*), intent(in), optional :: name, broker, listen
     integer, intent(in), optional :: workers
     class(*), intent(in), optional :: memory
+    logical, intent(in), optional :: output
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
     character(kind=c_char), allocatable, target :: c_name(:), c_broker(:), c_listen(:)
@@ -49,6 +51,7 @@ contains
     opts%broker = text(broker, c_broker)
     opts%listen = text(listen, c_listen)
     if (present(workers)) opts%workers = workers
+    if (present(output)) opts%output = merge(1, 0, output)
     status = whole(memory, opts%memory)
     if (status == FB_OK) status = lib_server_create(c_loc(opts), made)
     if (status == FB_OK) call hold(server%at, A_SERVER, made)

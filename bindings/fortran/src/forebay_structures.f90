@@ -198,6 +198,7 @@ module forebay_structures
     integer(c_int64_t) :: window = 0
     integer(c_int64_t) :: bytes = 0
     integer(c_int) :: unordered = 0
+    integer(c_int) :: no_tail = 0
   end type lib_bag_opts_struct
 
   type, public, bind(c) :: fb_bag_totals
@@ -222,6 +223,7 @@ module forebay_structures
     integer(c_int) :: workers = 0
     integer(c_int64_t) :: memory = 0
     type(c_ptr) :: listen = c_null_ptr
+    integer(c_int) :: output = 0
   end type lib_server_opts_struct
 
   type, public, bind(c) :: fb_server_load

@@ -1,14 +1,15 @@
 //! Many calls of one service, fed and emptied by one thread of Python's at a time.
 
-use std::sync::{Mutex, MutexGuard, TryLockError};
+use std::sync::{Mutex, MutexGuard, OnceLock, TryLockError};
 
 use forebay::Array;
-use forebay::call::{BagOptions, BagView, Next, Task, TaskFate, TaskState, TaskValue};
+use forebay::call::{BagOptions, BagView, Next, Task, TaskFate, TaskState, TaskValue, Value};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 
 use crate::calls::{Arguments, Client, value};
+use crate::status::{Status, is_raised};
 use crate::waits::{SLICE, released, signals};
 use crate::{arrays, errors};
 
@@ -19,6 +20,10 @@ pub struct Bag {
     /// What any thread may ask while one takes results.
     view: BagView,
     name: String,
+    /// A status that is not 0 is the task's failure.
+    raises: bool,
+    /// Which of the results it is, once the service is known.
+    status: OnceLock<Option<Status>>,
 }
 
 impl Bag {
@@ -34,6 +39,14 @@ impl Bag {
                 Err(errors::bad(py, text))
             }
         }
+    }
+}
+
+/// A result that is no array.
+fn single(values: &[TaskValue], at: usize) -> Option<&Value> {
+    match values.get(at) {
+        Some(TaskValue::Value(value)) => Some(value),
+        _ => None,
     }
 }
 
@@ -63,11 +76,15 @@ impl Bag {
         ordered: bool,
         window: Option<u32>,
         bytes: Option<u64>,
+        tail: bool,
+        info: &str,
     ) -> PyResult<Bag> {
-        let options = BagOptions { ordered, window, bytes };
+        let raises = is_raised(py, info)?;
+        let options = BagOptions { ordered, window, bytes, tail };
         let inner = released(py, || client.inner().bag(name, options))?;
         let view = inner.view();
-        Ok(Bag { inner: Mutex::new(inner), view, name: name.to_owned() })
+        let (inner, name, status) = (Mutex::new(inner), name.to_owned(), OnceLock::new());
+        Ok(Bag { inner, view, name, raises, status })
     }
 
     /// Finds the service; its signature, and how many arguments a task has.
@@ -79,6 +96,8 @@ impl Bag {
             signature.check_result_sizes()?;
             Ok(signature)
         })?;
+        let status = Status::of(&signature, |param| param.way.comes());
+        let _ = self.status.set(status.filter(|_| self.raises));
         Ok((signature.to_string(), signature.sent().count()))
     }
 
@@ -118,10 +137,24 @@ impl Bag {
                 false.into_bound_py_any(py)
             }
             Next::Over => Ok(py.None().into_bound(py)),
-            Next::Task(Task { index, outcome }) => {
+            Next::Task(Task { index, outcome, printed }) => {
                 let (failed, what) = match outcome {
-                    Ok(values) => (false, given(py, values)?),
-                    Err(e) => (true, errors::raise(py, &e).into_value(py).into_bound_py_any(py)?),
+                    Ok(values) => {
+                        let status = self.status.get().and_then(Option::as_ref);
+                        let said =
+                            status.and_then(|status| status.said(&self.name, |at| single(&values, at)));
+                        let results = given(py, values)?;
+                        match said {
+                            None => (false, results),
+                            Some(said) => (true, said.raise(&results).into_value(py).into_bound_py_any(py)?),
+                        }
+                    }
+                    Err(e) => (
+                        true,
+                        errors::raise_printed(py, &e, &printed.unwrap_or_default())
+                            .into_value(py)
+                            .into_bound_py_any(py)?,
+                    ),
                 };
                 (index, failed, what).into_bound_py_any(py)
             }

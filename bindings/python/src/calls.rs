@@ -21,6 +21,7 @@ use crate::ffi::held::{HeldFuture, PendingArguments};
 use crate::future::Future;
 use crate::notify::Notify;
 use crate::reference::Reference;
+use crate::status::{Status, is_raised};
 use crate::waits::{SLICE, duration, released, released_from, signals};
 use crate::{errors, ffi, scalar};
 
@@ -277,21 +278,29 @@ impl Client {
         Ok(())
     }
 
+    /// For how many seconds a server on another host may say nothing before it is lost.
+    fn silence(&self, py: Python<'_>, seconds: f64) -> PyResult<()> {
+        self.inner.silence(seconds).map_err(|e| errors::raise(py, &e))
+    }
+
     /// Calls a service by name and waits for its results: ``y`` and other arrays that come back are
     /// filled in place, results that are no arrays are returned.
     ///
     /// Raises ``NoServer`` (nobody offers it), ``BadArgument`` (found before anything is sent),
     /// ``RemoteError`` (the service raised; the text and traceback are the remote ones), ``Timeout``
-    /// (after ``timeout`` seconds), ``ServerLost`` (and no other server could take over).
-    #[pyo3(signature = (name, *args, timeout=None))]
+    /// (after ``timeout`` seconds), ``ServerLost`` (and no other server could take over). A service whose signature has a
+    /// ``status`` raises ``RemoteError`` when that is not 0, with it as ``info`` and what is returned as ``results``; with
+    /// ``info="return"`` it is returned. All arrays are filled either way.
+    #[pyo3(signature = (name, *args, timeout=None, info="raise"))]
     fn call<'py>(
         &self,
         py: Python<'py>,
         name: &str,
         args: &Bound<'py, PyTuple>,
         timeout: Option<f64>,
+        info: &str,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let timeout = duration(py, timeout)?;
+        let (timeout, raises) = (duration(py, timeout)?, is_raised(py, info)?);
         let Arguments { held, back } = self.arguments(name, args)?;
         // Outlives the wait: references to the arrays are given back with the interpreter's lock held.
         let mut future: Option<HeldFuture> = None;
@@ -306,7 +315,11 @@ impl Client {
         let printed = || future.as_ref().and_then(HeldFuture::printed).cloned().unwrap_or_default();
         let values = waited.map_err(|e| errors::raise_printed(py, &e, &printed()))?;
         copy_back(py, &back)?;
-        returned(py, values)
+        let status = future.as_ref().and_then(|f| Status::of(f.signature(), Param::is_returned));
+        let said = status.filter(|_| raises).and_then(|status| status.said(name, |at| values.get(at)));
+        let results = returned(py, values)?;
+        said.map_or(Ok(()), |said| Err(said.raise(&results)))?;
+        Ok(results)
     }
 
     /// Calls a service and returns at once. The arrays given belong to the call until it was waited for.
@@ -316,11 +329,13 @@ impl Client {
         name: &str,
         args: &Bound<'_, PyTuple>,
         transfer: &str,
+        info: &str,
     ) -> PyResult<Future> {
+        let raises = is_raised(py, info)?;
         let transfer = Transfer::parse(transfer).map_err(|e| errors::raise(py, &e))?;
         let Arguments { held, back } = self.arguments(name, args)?;
         let future = released(py, || held.send(&self.inner.handing_over(transfer), name, None))?;
-        Ok(Future::new(future, back, name))
+        Ok(Future::new(&self.inner, future, back, name, raises))
     }
 
     /// The calls that have failed, the oldest first: service, code, text, when, server and its pid.

@@ -44,6 +44,9 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
         if info.code == Code::RemoteError {
             made.setattr("stdout", "")?;
             made.setattr("stderr", "")?;
+            made.setattr("output_others", 0)?;
+            made.setattr("info", py.None())?;
+            made.setattr("results", py.None())?;
         }
         module.add(info.name, &made)?;
         classes.push((info.code, made.unbind()));
@@ -80,8 +83,10 @@ pub fn raise_printed(py: Python<'_>, error: &forebay::Error, printed: &Printed) 
     let raised = raise(py, error);
     if *printed != Printed::default() {
         let value = raised.value(py);
-        let told =
-            value.setattr("stdout", &printed.stdout).and_then(|()| value.setattr("stderr", &printed.stderr));
+        let told = value
+            .setattr("stdout", &printed.stdout)
+            .and_then(|()| value.setattr("stderr", &printed.stderr))
+            .and_then(|()| value.setattr("output_others", printed.others));
         if let Err(e) = told {
             return e;
         }

@@ -11,29 +11,37 @@
 //! `wait` waits.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
-use forebay::call::{Canceller, Printed, Timing, Value, standing};
-use forebay::{Code, Error, Result};
+use forebay::call::{Canceller, Client, Guarded, Printed, Timing, Value, standing};
+use forebay::{Code, Error, Param, Result};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::calls::{CopyBack, copy_back, returned, wait_in_slices};
 use crate::errors;
 use crate::ffi::held::HeldFuture;
+use crate::status::{Said, Status};
 use crate::waits::{SLICE, duration, released, signals};
 
 /// A call under way.
 #[pyclass(frozen)]
 pub struct Future {
-    slot: Mutex<FutureState>,
-    /// The call lies in its slot again.
-    freed: Condvar,
-    canceller: Canceller,
+    slot: Arc<Slot>,
     back: Vec<CopyBack>,
     name: String,
+    /// The result that is raised if it is not 0.
+    status: Option<Status>,
+}
+
+/// Where the call lies while no thread has it.
+struct Slot {
+    state: Mutex<FutureState>,
+    /// The call lies here again.
+    freed: Condvar,
+    canceller: Canceller,
 }
 
 struct FutureState {
@@ -48,20 +56,29 @@ struct FutureState {
     complete: bool,
     timing: Timing,
     printed: Option<Printed>,
+    /// A status that is not 0.
+    said: Option<Said>,
 }
 
 /// A call that one thread has for itself.
 struct Taken<'f> {
-    future: &'f Future,
+    slot: &'f Slot,
     call: Option<HeldFuture>,
 }
 
 impl Future {
     /// A call that was sent.
-    pub fn new(mut call: HeldFuture, back: Vec<CopyBack>, name: &str) -> Future {
+    pub fn new(
+        client: &Client,
+        mut call: HeldFuture,
+        back: Vec<CopyBack>,
+        name: &str,
+        raises: bool,
+    ) -> Future {
+        let status = Status::of(call.signature(), Param::is_returned).filter(|_| raises);
         let canceller = call.canceller();
         let timing = call.timing().clone();
-        let slot = FutureState {
+        let state = FutureState {
             call: Some(call),
             taken_by: None,
             ended: None,
@@ -69,20 +86,19 @@ impl Future {
             complete: false,
             timing,
             printed: None,
+            said: None,
         };
-        Future { slot: Mutex::new(slot), freed: Condvar::new(), canceller, back, name: name.to_owned() }
+        let slot = Arc::new(Slot { state: Mutex::new(state), freed: Condvar::new(), canceller });
+        client.guard(&slot);
+        Future { slot, back, name: name.to_owned(), status }
     }
 
     fn slot(&self) -> MutexGuard<'_, FutureState> {
-        self.slot.lock().unwrap_or_else(PoisonError::into_inner)
+        self.slot.state()
     }
 
-    /// The call, unless another thread has it.
     fn try_take(&self) -> Option<Taken<'_>> {
-        let mut slot = self.slot();
-        let call = slot.call.take()?;
-        slot.taken_by = Some(std::thread::current().id());
-        Some(Taken { future: self, call: Some(call) })
+        self.slot.try_take()
     }
 
     /// What waiting for it gives, if that is known: the same for everybody.
@@ -118,7 +134,7 @@ impl Future {
         let left = deadline.map_or(SLICE, |d| d.saturating_duration_since(Instant::now()).min(SLICE));
         let slot = self.slot();
         if slot.call.is_none() {
-            drop(self.freed.wait_timeout(slot, left));
+            drop(self.slot.freed.wait_timeout(slot, left));
         }
         deadline.is_none_or(|d| Instant::now() < d)
     }
@@ -142,6 +158,27 @@ impl Future {
     }
 }
 
+impl Slot {
+    fn state(&self) -> MutexGuard<'_, FutureState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The call, unless another thread has it.
+    fn try_take(&self) -> Option<Taken<'_>> {
+        let mut state = self.state();
+        let call = state.call.take()?;
+        state.taken_by = Some(std::thread::current().id());
+        Some(Taken { slot: self, call: Some(call) })
+    }
+}
+
+impl Guarded for Slot {
+    fn tend(&self) -> bool {
+        // Whoever has it sees to it.
+        self.try_take().is_some_and(|mut taken| taken.tend())
+    }
+}
+
 impl Deref for Taken<'_> {
     type Target = HeldFuture;
 
@@ -162,9 +199,9 @@ impl Drop for Taken<'_> {
         loop {
             let (complete, timing) = (!call.is_under_way(), call.timing().clone());
             let printed = call.printed().cloned();
-            let mut slot = self.future.slot();
+            let mut slot = self.slot.state();
             // Whoever gives it up asks first and then looks into the slot.
-            if complete || !self.future.canceller.is_asked() {
+            if complete || !self.slot.canceller.is_asked() {
                 (slot.call, slot.taken_by, slot.complete, slot.timing) = (Some(call), None, complete, timing);
                 slot.printed = printed;
                 break;
@@ -172,7 +209,7 @@ impl Drop for Taken<'_> {
             drop(slot);
             call.cancel();
         }
-        self.future.freed.notify_all();
+        self.slot.freed.notify_all();
     }
 }
 
@@ -233,8 +270,8 @@ impl Future {
         Ok(out)
     }
 
-    /// The last lines that the service printed to standard output, if it has failed: 20, or 4,096 bytes. Of a server in
-    /// Python; empty of others.
+    /// The last lines that the service printed to standard output, if it has failed: 20, or 4,096 bytes. Empty where the
+    /// server does not keep them.
     #[getter]
     fn stdout(&self) -> String {
         self.printed().stdout
@@ -244,6 +281,13 @@ impl Future {
     #[getter]
     fn stderr(&self) -> String {
         self.printed().stderr
+    }
+
+    /// How many other calls may have printed some of it, for the descriptors are those of the server's process; 0: all is
+    /// this call's.
+    #[getter]
+    fn output_others(&self) -> u32 {
+        self.printed().others
     }
 
     /// The service that was called.
@@ -270,8 +314,10 @@ impl Future {
         };
         let filled = Python::try_attach(|py| {
             let filled = self.fill(py).map(drop);
-            filled.map_err(|e| match &self.slot().ended {
-                Some(Err(ended)) => ended.clone(),
+            let slot = self.slot();
+            filled.map_err(|e| match (&slot.ended, &slot.said) {
+                (Some(Err(ended)), _) => ended.clone(),
+                (_, Some(said)) => said.error().clone(),
                 _ => Error::new(Code::BadArgument, errors::told(py, &e)),
             })
         });
@@ -285,7 +331,7 @@ impl Future {
 
     /// Gives it up, whoever waits for it.
     pub fn give_up(&self) {
-        self.canceller.cancel();
+        self.slot.canceller.cancel();
         if let Some(mut taken) = self.try_take() {
             taken.cancel();
         }
@@ -302,15 +348,19 @@ impl Future {
             _ => return Err(errors::raise(py, &Error::internal("a call that has ended has no result"))),
         };
         copy_back(py, &self.back)?;
-        let values = returned(py, values)?;
-        self.slot().returned = Some(values.clone().unbind());
-        Ok(values)
+        let said = self.status.as_ref().and_then(|status| status.said(&self.name, |at| values.get(at)));
+        let values = returned(py, values)?.unbind();
+        let mut slot = self.slot();
+        (slot.returned, slot.said) = (Some(values.clone_ref(py)), said);
+        drop(slot);
+        self.give(py, Ok(values))
     }
 
     fn give<'py>(&self, py: Python<'py>, outcome: Result<Py<PyAny>>) -> PyResult<Bound<'py, PyAny>> {
-        outcome
-            .map(|returned| returned.into_bound(py))
-            .map_err(|e| errors::raise_printed(py, &e, &self.printed()))
+        let returned = outcome.map_err(|e| errors::raise_printed(py, &e, &self.printed()))?.into_bound(py);
+        let said = self.slot().said.clone();
+        said.map_or(Ok(()), |said| Err(said.raise(&returned)))?;
+        Ok(returned)
     }
 
     /// Waits until it has ended, and has it then.

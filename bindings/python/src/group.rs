@@ -53,7 +53,7 @@ impl Group {
         args: &Bound<'_, PyTuple>,
     ) -> PyResult<Py<Future>> {
         let ticket = released(py, || self.inner.issue())?;
-        let future = Py::new(py, client.send(py, name, args, "nowait")?)?;
+        let future = Py::new(py, client.send(py, name, args, "nowait", "raise")?)?;
         let call = Arc::new(Call(future.clone_ref(py)));
         released(py, || self.inner.add(ticket, name, call))?;
         Ok(future)

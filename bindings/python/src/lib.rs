@@ -21,6 +21,7 @@ mod run;
 mod scalar;
 mod server;
 mod snapshot;
+mod status;
 mod table;
 mod waits;
 mod watch;
@@ -47,6 +48,9 @@ fn _forebay(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<reference::Reference>()?;
     module.add_class::<server::Server>()?;
     module.add_function(wrap_pyfunction!(server::broker_at, module)?)?;
+    module.add_function(wrap_pyfunction!(server::stop_with_parent, module)?)?;
+    module.add_function(wrap_pyfunction!(server::pause_before, module)?)?;
+    module.add_function(wrap_pyfunction!(server::tell_of_death, module)?)?;
     module.add_function(wrap_pyfunction!(server::look_for_command_in, module)?)?;
     module.add_function(wrap_pyfunction!(server::passed, module)?)?;
     module.add_function(wrap_pyfunction!(server::serving, module)?)?;

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use forebay::serve::{Arg, Call, Host, Signals};
+use forebay::serve::{Arg, Call, Host, Incarnation, Signals};
 use forebay::{Array, Code, Error, Param, Scalar, Signature, Way};
 use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
@@ -49,6 +49,28 @@ pub fn look_for_command_in(folders: Vec<PathBuf>) {
     forebay::look_for_command_in(folders);
 }
 
+/// Has the kernel end this process with its parent, which is that one.
+#[pyfunction]
+pub fn stop_with_parent(py: Python<'_>, parent: u32) -> PyResult<()> {
+    forebay::serve::stop_with_parent(parent).map_err(|e| errors::raise(py, &e))
+}
+
+/// Seconds to wait before something that has ended so often is started again.
+#[pyfunction]
+pub fn pause_before(restarts: u32) -> f64 {
+    forebay::serve::pause_before(restarts).as_secs_f64()
+}
+
+/// Tells clients that ask how that life of a server has ended.
+#[pyfunction]
+#[pyo3(signature = (broker, life, how))]
+pub fn tell_of_death(py: Python<'_>, broker: Option<PathBuf>, life: u64, how: &str) -> PyResult<()> {
+    released(py, || {
+        forebay::serve::tell_of_death(broker.as_deref(), Incarnation(life), how, Vec::new());
+        Ok(())
+    })
+}
+
 /// Names of what a signature passes to its function.
 #[pyfunction]
 pub fn passed(py: Python<'_>, name: &str, parameters: &str) -> PyResult<Vec<String>> {
@@ -59,13 +81,14 @@ pub fn passed(py: Python<'_>, name: &str, parameters: &str) -> PyResult<Vec<Stri
 #[pymethods]
 impl Server {
     #[new]
-    #[pyo3(signature = (name, workers, memory, listen))]
+    #[pyo3(signature = (name, workers, memory, listen, supervised))]
     fn new(
         py: Python<'_>,
         name: &str,
         workers: usize,
         memory: Option<&str>,
         listen: Option<&str>,
+        supervised: bool,
     ) -> PyResult<Server> {
         let raise = |e| errors::raise(py, &e);
         let mut server = forebay::serve::Server::new(name).workers(workers);
@@ -74,6 +97,9 @@ impl Server {
         }
         if let Some(address) = listen {
             server = server.listen(address).map_err(raise)?;
+        }
+        if supervised {
+            server = server.supervised();
         }
         Ok(Server { host: Arc::new(Host::new(server).map_err(raise)?) })
     }
@@ -116,6 +142,11 @@ impl Server {
     fn stop_at_end(&self, py: Python<'_>) -> PyResult<()> {
         let host = self.host.clone();
         released_from(py, move || host.stop())
+    }
+
+    /// The number of its life; 0 when it does not run.
+    fn life(&self) -> u64 {
+        self.host.incarnation().map_or(0, |life| life.0)
     }
 
     /// Requests running, waiting and served so far.

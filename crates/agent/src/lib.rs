@@ -29,5 +29,5 @@ pub use embedded::{Embedded, EmbeddedOptions};
 pub use host::{HostOptions, host};
 pub use owner::steering;
 pub use rendezvous::Address;
-pub use start::{look_in, running, start_by_need, start_to_stay};
+pub use start::{look_in, program, running, start_by_need, start_to_stay};
 pub use words::{AdminRequest, Listening, Owners, RankStatus, RunStatus, Silent, Status, Steered, Unlisted};

@@ -273,7 +273,7 @@ pub fn look_in(folders: Vec<PathBuf>) {
 /// The `forebay` program: named by the environment, this one, of the installation that the library
 /// comes from (`lib/libforebay.so`, or the module in Python's `lib/python3/site-packages/forebay`, and
 /// `bin/forebay`), in a folder that the language named, beside this one, or on the path.
-fn program() -> Result<PathBuf> {
+pub fn program() -> Result<PathBuf> {
     if let Some(exe) = environment::exe() {
         return Ok(exe);
     }

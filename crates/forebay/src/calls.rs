@@ -10,9 +10,9 @@ use forebay_types::{Error, Result};
 /// Calling services.
 pub mod call {
     pub use forebay_client::call::{
-        Arg, Bag, BagOptions, BagView, Canceller, Choice, Client, Counts, FailedCall, Future, Group, Joined,
-        Joint, Named, Next, On, Only, Placement, Printed, Reference, ServerView, Service, Space, Task,
-        TaskFate, TaskState, TaskValue, TaskView, Ticket, Timing, Transfer, Value, Watched, cancel_all,
+        Arg, Bag, BagOptions, BagView, Canceller, Choice, Client, Counts, FailedCall, Future, Group, Guarded,
+        Joined, Joint, Named, Next, On, Only, Placement, Printed, Reference, ServerView, Service, Space,
+        Task, TaskFate, TaskState, TaskValue, TaskView, Ticket, Timing, Transfer, Value, Watched, cancel_all,
         probe_any, wait_all, wait_any,
     };
     pub use forebay_link::standing;
@@ -20,9 +20,22 @@ pub mod call {
 
 /// Offering services.
 pub mod serve {
-    pub use crate::host::{Host, Signals};
+    pub use crate::host::{Host, Signals, tell_of_death};
+    pub use forebay_host::parent::stop_with_parent;
+    pub use forebay_host::wait::pause_before;
     pub use forebay_server::{Arg, Body, Call, Running, Server};
-    pub use forebay_types::directory::Load;
+    pub use forebay_types::directory::{Incarnation, Load};
+
+    use forebay_host::output::Output;
+    use forebay_types::Result;
+    use std::sync::Arc;
+
+    /// Keeps what this process writes to its standard output and standard error on its way there, for
+    /// [`Server::output`]: until what is returned has gone, both are pipes. A program `forebay` passes on what is left in
+    /// them should this process be killed; fails when there is none.
+    pub fn keep_output() -> Result<Arc<Output>> {
+        Output::keep(&forebay_agent::program()?)
+    }
 }
 
 /// Where the broker is: the path given, else `FOREBAY_BROKER`, else the node's agent, which is

@@ -13,8 +13,10 @@ use std::time::Duration;
 
 use forebay_host::fork::own_pid;
 use forebay_host::wait::{self, PollFlags};
+use forebay_host::{directories, sockets};
+use forebay_link::Locator;
 use forebay_server::{Body, Running, Server};
-use forebay_types::directory::{Incarnation, Load};
+use forebay_types::directory::{BrokerRequest, Incarnation, Load};
 use forebay_types::{Code, Error, Result, Signature};
 use rustix::event::{EventfdFlags, eventfd};
 
@@ -22,6 +24,9 @@ use crate::calls::locator;
 
 /// How often a language is asked whether a signal came.
 const SLICE: Duration = Duration::from_millis(100);
+
+/// How long the broker may take to hear how a server died.
+const TELL: Duration = Duration::from_secs(2);
 
 /// A server from its making to its end.
 pub struct Host {
@@ -202,6 +207,15 @@ impl Host {
             State::Made(_) | State::Stopped => None,
         }
     }
+}
+
+/// Tells the broker how a supervised server has died, and which of its services are not offered again, for clients that
+/// ask; without it they say what they know.
+pub fn tell_of_death(broker: Option<&Path>, life: Incarnation, how: &str, withdrawn: Vec<String>) {
+    let died = BrokerRequest::Died { incarnation: life, how: how.to_owned(), withdrawn };
+    // A server that was killed has left its sockets.
+    let _ = directories::runtime_dir().map(|dir| sockets::sweep_sockets(&dir));
+    let _ = Locator::at(broker).connect("supervisor", TELL).and_then(|mut w| w.ask_with(&died, &[], TELL));
 }
 
 fn is_stopped() -> Error {

@@ -95,11 +95,20 @@ pub fn elsewhere() -> Result<Elsewhere> {
 /// half of that heals: TCP tries again after 0.2, 0.4, 0.8 and so on seconds.
 pub fn silence() -> Result<Duration> {
     let Some(text) = path(SILENCE) else { return Ok(Duration::from_secs(10)) };
-    let seconds =
-        text.to_str().and_then(|t| t.trim().parse::<f64>().ok()).filter(|s| *s >= 1.0 && *s <= 3600.0);
-    seconds.map(Duration::from_secs_f64).ok_or_else(|| {
+    let seconds = text.to_str().and_then(|t| t.trim().parse::<f64>().ok());
+    silence_of(seconds.unwrap_or(f64::NAN)).map_err(|_| {
         Error::bad(format!("{SILENCE} is {text:?}; give a number of seconds from 1 to 3600, for example 10"))
     })
+}
+
+/// A silence of so many seconds: from 1 to 3600.
+pub fn silence_of(seconds: f64) -> Result<Duration> {
+    match (1.0..=3600.0).contains(&seconds) {
+        true => Ok(Duration::from_secs_f64(seconds)),
+        false => Err(Error::bad(format!(
+            "a silence of {seconds} s; give a number of seconds from 1 to 3600, for example 10"
+        ))),
+    }
 }
 
 /// How long a cut line to the store of a run is tried again before the session is given up.

@@ -7,7 +7,7 @@ use std::ffi::c_int;
 use std::io;
 use std::mem::MaybeUninit;
 use std::ops::Range;
-use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
 use std::sync::atomic::AtomicU32;
 
@@ -179,4 +179,114 @@ pub fn monotonic_ms() -> u64 {
     // SAFETY: writes into memory of the right type; a handler may call it.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
     (now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000).max(1)
+}
+
+/// The standard streams of the C library and of Fortran's, which keep what was printed for a while.
+mod streams {
+    use super::*;
+    use std::ffi::{c_char, c_void};
+    use std::sync::OnceLock;
+
+    unsafe extern "C" {
+        static stdout: *mut libc::FILE;
+        fn __fpending(stream: *mut libc::FILE) -> usize;
+        fn ftrylockfile(stream: *mut libc::FILE) -> c_int;
+        fn funlockfile(stream: *mut libc::FILE);
+        fn dlopen(path: *const c_char, flags: c_int) -> *mut c_void;
+        fn dlsym(handle: *mut c_void, symbol: *const c_char) -> *mut c_void;
+    }
+
+    const RTLD_NOW: c_int = 2;
+    const RTLD_NOLOAD: c_int = 4;
+    /// The units of Fortran that are connected before a program begins: standard output and standard error.
+    const UNITS: [c_int; 2] = [6, 0];
+
+    type FlushUnit = unsafe extern "C" fn(*const c_int);
+
+    /// Fortran's own flush, if its library is in this process.
+    fn flush_unit() -> Option<FlushUnit> {
+        static FOUND: OnceLock<Option<FlushUnit>> = OnceLock::new();
+        *FOUND.get_or_init(|| {
+            let libraries = [c"libgfortran.so.5", c"libgfortran.so.4", c"libgfortran.so.3"];
+            // SAFETY: asks for a library that is loaded already, by a string that ends with a zero byte.
+            let loaded = libraries.map(|name| unsafe { dlopen(name.as_ptr(), RTLD_NOW | RTLD_NOLOAD) });
+            // The first is the program itself, which may hold that library.
+            let mut places =
+                std::iter::once(ptr::null_mut()).chain(loaded.into_iter().filter(|h| !h.is_null()));
+            places.find_map(|handle| {
+                // SAFETY: the default of the loader or a library that is open, and a string that ends with a zero byte.
+                let found = unsafe { dlsym(handle, c"_gfortran_flush_i4".as_ptr()) };
+                // SAFETY: libgfortran's function of that name takes the address of a number of a unit.
+                (!found.is_null()).then(|| unsafe { std::mem::transmute::<*mut c_void, FlushUnit>(found) })
+            })
+        })
+    }
+
+    /// Whether the C library keeps what was printed to standard output.
+    fn keeps_output() -> bool {
+        // SAFETY: the C library's own stream. It looks at two pointers without a lock: an answer of a moment ago.
+        unsafe { __fpending(stdout) > 0 }
+    }
+
+    /// Has what was printed written; false when another thread is printing just now. Standard error keeps nothing. Other
+    /// streams are left alone: a thread that waits for standard input has that stream locked.
+    pub(crate) fn flush_output() -> bool {
+        if let Some(flush) = flush_unit() {
+            // SAFETY: the numbers of units; one that is not connected is passed over.
+            UNITS.iter().for_each(|unit| unsafe { flush(unit) });
+        }
+        if !keeps_output() {
+            return true;
+        }
+        // SAFETY: the C library's own stream, locked by this thread while it is flushed.
+        unsafe {
+            let is_ours = ftrylockfile(stdout) == 0;
+            if is_ours {
+                libc::fflush(stdout);
+                funlockfile(stdout);
+            }
+            is_ours
+        }
+    }
+
+    /// Has standard output written line by line, as on a terminal.
+    pub(crate) fn print_by_lines() {
+        // SAFETY: the C library's own stream; it keeps its buffer.
+        unsafe { libc::setvbuf(stdout, ptr::null_mut(), libc::_IOLBF, 0) };
+    }
+}
+pub(crate) use streams::{flush_output, print_by_lines};
+
+/// Puts another open file in the place of a descriptor of this process.
+pub(crate) fn replace(fd: RawFd, with: BorrowedFd) -> io::Result<()> {
+    // SAFETY: two numbers; what the first stood for is closed, which is what the caller wants.
+    match unsafe { libc::dup2(with.as_raw_fd(), fd) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
+
+/// A standard descriptor of this process, for a moment; none when it is closed.
+pub(crate) fn standard(fd: RawFd) -> Option<BorrowedFd<'static>> {
+    // SAFETY: the number is only asked after here; the caller uses it as any code uses descriptors 1 and 2.
+    let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };
+    rustix::io::fcntl_getfd(borrowed).is_ok().then_some(borrowed)
+}
+
+/// A descriptor that the parent has left open for this process, which nobody else here knows.
+pub(crate) fn inherited(fd: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: as in `close_inherited`, the number is only asked after.
+    rustix::io::fcntl_setfd(unsafe { BorrowedFd::borrow_raw(fd) }, rustix::io::FdFlags::CLOEXEC)?;
+    // SAFETY: it is open, and nothing else of this process uses it, as the caller promises.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Leaves all signals to the other threads of this process.
+pub(crate) fn block_signals() {
+    let mut all = MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: the first call fills the set that the second one reads.
+    unsafe {
+        libc::sigfillset(all.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_BLOCK, all.as_ptr(), ptr::null_mut());
+    }
 }

@@ -18,6 +18,7 @@ mod ffi;
 pub mod fork;
 pub mod identity;
 mod mutex;
+pub mod output;
 pub mod parent;
 pub mod process;
 pub mod rlimits;

@@ -17,10 +17,15 @@ pub fn detach_from_parent() -> Result<()> {
 
 /// Closes every descriptor above 2. To be called before this process has opened any.
 pub fn close_inherited() -> Result<()> {
+    close_inherited_but(&[])
+}
+
+/// Closes every descriptor above 2 but those.
+pub fn close_inherited_but(kept: &[RawFd]) -> Result<()> {
     let list = std::fs::read_dir("/proc/self/fd").map_err(|e| Error::io("cannot list /proc/self/fd", e))?;
     let open: Vec<RawFd> = list
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-        .filter(|fd| *fd > 2)
+        .filter(|fd| *fd > 2 && !kept.contains(fd))
         .collect();
     open.into_iter().for_each(ffi::close_inherited);
     Ok(())

@@ -19,6 +19,13 @@ pub fn jitter(pause: Duration) -> Duration {
     pause.mul_f64(0.75 + 0.5 * share)
 }
 
+/// How long to wait before something that has ended so often already is started again: 0.1 s at first, then twice as
+/// long each time, up to 30 s.
+pub fn pause_before(restarts: u32) -> Duration {
+    let doubled = Duration::from_millis(100) * 2u32.pow(restarts.saturating_sub(1).min(16));
+    jitter(doubled.min(Duration::from_secs(30)))
+}
+
 /// What each of some descriptors is ready for, once one is or the time is over; a signal may end it before. Without a
 /// time it waits for ever.
 pub fn any<'a>(

@@ -30,7 +30,10 @@ pub(crate) fn plain(routine: &Routine) -> Result<Published> {
         let text = match &arg.kind {
             Kind::Scalar(s) => match s.of {
                 Type::Char => format!("in {name}:str"),
-                of => format!("{} {name}:{}", s.way.word(), of.dtype()),
+                of => {
+                    let status = if s.status.is_some() { " status" } else { "" };
+                    format!("{} {name}:{}{status}", s.way.word(), of.dtype())
+                }
             },
             Kind::Str => format!("in {name}:str"),
             Kind::Array(a) => {

@@ -63,7 +63,7 @@ fn the_lines_of_the_usual_routines_say_what_the_library_takes_and_what_is_publis
     let dsyev = blas("dsyev");
     assert_eq!(
         dsyev.plain.signature.to_string(),
-        "dsyev(in jobz:str, in uplo:str, in n:i32, inout a:f64[n,n] order F, out w:f64[n], out info:i32)"
+        "dsyev(in jobz:str, in uplo:str, in n:i32, inout a:f64[n,n] order F, out w:f64[n], out info:i32 status)"
     );
     assert_eq!(dsyev.native.sources[6], Source::First(6));
     assert!(dsyev.native.signature.to_string().contains("out work:f64, in lwork:i32, out info:i32"));

@@ -133,8 +133,22 @@ pub struct Call {
     pub(crate) signature: Arc<Signature>,
     pub(crate) slots: Vec<ParamValue>,
     pub(crate) caller: Option<Caller>,
-    /// What it printed to standard output and to standard error.
-    pub(crate) printed: Option<Box<[String; 2]>>,
+    pub(crate) printed: Option<Box<Printed>>,
+}
+
+/// What a call printed to standard output and to standard error.
+pub(crate) struct Printed {
+    pub texts: [String; 2],
+    /// So many other calls may have printed some of it.
+    pub others: u32,
+}
+
+impl Printed {
+    /// The ends of these texts; none where there is nothing.
+    pub fn new(texts: [String; 2], others: u32) -> Option<Box<Printed>> {
+        let texts = texts.map(|text| ending(&text, PRINTED).to_owned());
+        texts.iter().any(|text| !text.is_empty()).then(|| Box::new(Printed { texts, others }))
+    }
 }
 
 /// One parameter of a call, borrowed for as long as the service works on it.
@@ -164,8 +178,7 @@ impl Call {
 
     /// The last lines that the service printed to standard output and to standard error; the caller gets them if it fails.
     pub fn printed(&mut self, stdout: String, stderr: String) {
-        let texts = [stdout, stderr].map(|text| ending(&text, PRINTED).to_owned());
-        self.printed = texts.iter().any(|text| !text.is_empty()).then(|| Box::new(texts));
+        self.printed = Printed::new([stdout, stderr], 0);
     }
 
     /// What a parameter is.

@@ -12,7 +12,7 @@ use forebay_types::record::BlockRef;
 use forebay_types::{ArrayMeta, Code, DType, Error, Given, Param, Result, Scalar};
 
 use crate::Call;
-use crate::call::{Caller, ParamValue, Store, Whose};
+use crate::call::{Caller, ParamValue, Printed, Store, Whose};
 use crate::held::Turn;
 use crate::peer::Peer;
 use crate::service::Service;
@@ -253,17 +253,20 @@ fn item(param: &Param, slot: &ParamValue, at: &mut usize, leases: &mut u32) -> I
     }
 }
 
-/// The reply to a call that has failed; what it printed, if anything, stands in it as two texts.
-pub(crate) fn failure(outcome: &Outcome, printed: Option<&[String; 2]>, out: Vec<u8>) -> Vec<u8> {
+/// The reply to a call that has failed; what it printed, if anything, stands in it as two texts, and if others may have
+/// printed some of it, their number.
+pub(crate) fn failure(outcome: &Outcome, printed: Option<&Printed>, out: Vec<u8>) -> Vec<u8> {
     let mut w = Writer::over(out);
-    let texts = printed.map_or(&[][..], |texts| texts);
-    call::put_outcome(&mut w, outcome, texts.len());
+    let texts = printed.map_or(&[][..], |printed| &printed.texts);
+    let others = printed.map(|printed| printed.others).filter(|others| *others > 0);
+    call::put_outcome(&mut w, outcome, texts.len() + usize::from(others.is_some()));
     let mut at = 0;
     for text in texts {
         let place = Location::Inline { at, bytes: text.len() as u32 };
         call::put_item(&mut w, &Item::Text(DType::Str, place));
         at += text.len().next_multiple_of(call::ALIGN) as u32;
     }
+    others.into_iter().for_each(|others| call::put_item(&mut w, &Item::Scalar(others.into())));
     let mut bytes = w.finish();
     for text in texts {
         align(&mut bytes);

@@ -35,6 +35,7 @@ mod own;
 mod parked;
 mod peer;
 mod poller;
+mod printing;
 mod server;
 mod service;
 mod shared;

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
 use forebay_host::fork::own_pid;
+use forebay_host::output::Output;
 use forebay_host::{rlimits, sockets};
 use forebay_link::net::Address;
 use forebay_link::{Listener, Locator, QuickMap};
@@ -30,6 +31,7 @@ pub struct Server {
     memory: u64,
     listen: Option<Address>,
     supervised: bool,
+    output: Option<Arc<Output>>,
     services: QuickMap<String, Arc<Service>>,
 }
 
@@ -51,6 +53,7 @@ impl Server {
             memory: half_of_all(),
             listen: None,
             supervised: false,
+            output: None,
             services: QuickMap::default(),
         }
     }
@@ -71,6 +74,12 @@ impl Server {
     /// Somebody watches this process, who tells the broker how it died.
     pub fn supervised(mut self) -> Server {
         self.supervised = true;
+        self
+    }
+
+    /// Calls that fail bring what their process has printed meanwhile: this is its output.
+    pub fn output(mut self, output: Arc<Output>) -> Server {
+        self.output = Some(output);
         self
     }
 
@@ -108,7 +117,7 @@ impl Server {
             self.services,
             self.workers as u32,
             self.memory,
-            self.supervised,
+            (self.supervised, self.output),
         )?);
         let wire = Announcer::connect(&broker)?;
         let door = network::open(self.listen.as_ref(), &broker, &wire)?;

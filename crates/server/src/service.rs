@@ -1,6 +1,6 @@
 //! A service: a signature, what runs, how long it usually takes, and what it has done.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use forebay_host::lock;
@@ -28,6 +28,8 @@ pub(crate) struct Service {
     /// Calls since the last one that stood for others. Workers of one service may lose some of them to each other.
     passed: AtomicU32,
     usage: Mutex<Usage>,
+    /// A call of it that failed had printed something.
+    prints: AtomicBool,
 }
 
 impl Service {
@@ -38,6 +40,7 @@ impl Service {
             usual_ns: AtomicU64::new(UNKNOWN),
             passed: AtomicU32::new(0),
             usage: Mutex::default(),
+            prints: AtomicBool::new(false),
         }
     }
 
@@ -49,6 +52,17 @@ impl Service {
     /// Whether it pays to wake another worker before running it. Unknown means yes.
     pub fn is_long(&self) -> bool {
         self.usual_ns.load(Ordering::Relaxed) > LONG_NS
+    }
+
+    /// Whether what a call of it prints is to be told exactly: looking costs little of what it takes.
+    pub fn is_told_exactly(&self) -> bool {
+        self.is_long() || self.prints.load(Ordering::Relaxed)
+    }
+
+    /// A call of it that failed has printed something.
+    #[cold]
+    pub fn has_printed(&self) {
+        self.prints.store(true, Ordering::Relaxed);
     }
 
     /// How long a call of it usually takes, in nanoseconds; at least 1.

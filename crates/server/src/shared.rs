@@ -5,6 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, RwLock};
 use std::thread::JoinHandle;
 
 use forebay_arena::Doorbell;
+use forebay_host::output::Output;
 use forebay_host::rlimits;
 use forebay_link::QuickMap;
 use forebay_link::call::Flusher;
@@ -17,6 +18,7 @@ use crate::crew::{Crew, SPARES, Spare};
 use crate::parked::Ready;
 use crate::peer::Peer;
 use crate::poller::{ClientEntry, Poller};
+use crate::printing::Printing;
 use crate::service::Service;
 use crate::worker;
 use forebay_host::lock;
@@ -27,6 +29,8 @@ const SHARES: u64 = 64;
 pub(crate) struct Shared {
     /// Somebody watches this process, who tells the broker how it died.
     pub supervised: bool,
+    /// What this process prints, if that is kept.
+    pub printing: Option<Printing>,
     pub name: String,
     pub incarnation: Incarnation,
     pub socket: std::path::PathBuf,
@@ -78,7 +82,7 @@ impl Shared {
         mut services: QuickMap<String, Arc<Service>>,
         workers: u32,
         memory: u64,
-        supervised: bool,
+        (supervised, output): (bool, Option<Arc<Output>>),
     ) -> Result<Shared> {
         let mut number = [0; 8];
         getrandom::fill(&mut number)
@@ -87,6 +91,7 @@ impl Shared {
         Ok(Shared {
             name,
             supervised,
+            printing: output.map(Printing::new),
             incarnation: Incarnation(u64::from_le_bytes(number)),
             socket,
             listens: OnceLock::new(),

@@ -20,7 +20,7 @@ use forebay_link::stream::LargePart;
 use forebay_types::call::{self, Item, Outcome, RequestId};
 use forebay_types::{Code, Error, Result, beginning};
 
-use crate::call::{Call, Caller};
+use crate::call::{Call, Caller, Printed};
 use crate::crew::SPARES;
 use crate::decode;
 use crate::held::Turn;
@@ -232,6 +232,8 @@ impl Worker<'_> {
             }
         };
         *self.place.serves.borrow_mut() = Some((peer.clone(), id));
+        let printing = self.shared.printing.as_ref().filter(|_| !service.is_own());
+        let printing = printing.map(|p| (p, p.begin(self.shared, service.is_told_exactly())));
         let result = run_body(&service, &mut call);
         *self.place.serves.borrow_mut() = None;
         call.keep_what_is_looked_at();
@@ -262,12 +264,20 @@ impl Worker<'_> {
         drop(call);
         match reply {
             Ok(bytes) => {
+                if let Some((printing, _)) = printing {
+                    printing.end(self.shared, ran);
+                }
                 self.send(peer, id.id, &bytes, parts);
                 self.reply = bytes;
             }
             Err(e) => {
                 if e.code() != Code::Cancelled {
                     service.failed();
+                }
+                let seen = || printing.and_then(|(printing, begin)| printing.failed(self.shared, begin));
+                let printed = printed.or_else(seen);
+                if printed.is_some() {
+                    service.has_printed();
                 }
                 self.tell(peer, id.id, &e, (waited, ran), printed.as_deref());
             }
@@ -285,7 +295,7 @@ impl Worker<'_> {
         id: u64,
         e: &Error,
         (waited_ns, ran_ns): (u64, u64),
-        printed: Option<&[String; 2]>,
+        printed: Option<&Printed>,
     ) {
         let (running, queued) = (self.shared.crew.running(), self.shared.queued.load(Ordering::Relaxed));
         let text = beginning(e.text(), TEXT_BYTES);

@@ -62,7 +62,7 @@ def _text(where: str, value: Any, least: builtins.int) -> str:
 
 
 def _call(client: Any, name: str, *args: Any) -> Any:
-    return (fb.call if client is None else client.call)(name, *args)
+    return (fb.call if client is None else client.call)(name, *args, info="return")
 "#;
 
 /// Words of Python, and names that the module uses itself.

@@ -10,7 +10,8 @@
 //! Its elements arrive in the order in which the caller has them; a service that can use one order only
 //! demands it: `order F` (the first index runs fastest) or `order C` (the last one), and an array that
 //! lies otherwise is copied. An extent is a number, a name, or a product such as `2*n`; a name is an integer scalar of the
-//! same signature or a free one, and free names must agree wherever they stand. The mark
+//! same signature or a free one, and free names must agree wherever they stand. `status` behind an integer that comes
+//! back says that it is 0 when the service ended well: `out info:i32 status`. The mark
 //! `effects` says that running the service twice is not the same as running it once: such calls
 //! are never issued again after a server was lost.
 //!
@@ -83,6 +84,8 @@ pub struct Param {
     pub extents: Option<Vec<Extent>>,
     /// The order in which the service demands its elements, if it does.
     pub order: Option<Order>,
+    /// It says how the service ended: 0 if well.
+    pub is_status: bool,
 }
 
 impl Param {
@@ -222,6 +225,10 @@ fn read_param(text: &str) -> Result<Param> {
         return Err(wrong("has a name that is not letters, digits and underscores"));
     }
     let kind = kind.trim();
+    let (kind, is_status) = match kind.strip_suffix("status") {
+        Some(kind) if kind.ends_with(char::is_whitespace) => (kind.trim_end(), true),
+        _ => (kind, false),
+    };
     let (dtype, extents, behind) = match kind.split_once('[') {
         None => (kind, None, ""),
         Some((dtype, rest)) => {
@@ -240,7 +247,11 @@ fn read_param(text: &str) -> Result<Param> {
         return Err(wrong("has less than two extents, so there is one order only; leave it out"));
     }
     let dtype = DType::parse(dtype).map_err(|e| e.within(format_args!("parameter {name}")))?;
-    Ok(Param { name: name.to_owned(), way, dtype, extents, order })
+    let param = Param { name: name.to_owned(), way, dtype, extents, order, is_status };
+    if is_status && !(param.is_integer_scalar() && way.comes()) {
+        return Err(wrong("is no integer that comes back, which a status is"));
+    }
+    Ok(param)
 }
 
 fn is_identifier(name: &str) -> bool {
@@ -290,6 +301,9 @@ fn check_params(params: &[Param]) -> Result<()> {
         if params[..i].iter().any(|p| p.name == param.name) {
             return Err(Error::bad(format!("two parameters are called {:?}; rename one", param.name)));
         }
+        if param.is_status && params[..i].iter().any(|p| p.is_status) {
+            return Err(Error::bad(format!("{} is a second status; a service has one", param.name)));
+        }
         if param.extents.is_some() && param.dtype.is_text() {
             return Err(Error::bad(format!(
                 "parameter {}: arrays of {} are not known; use u8[n] or one {0}",
@@ -329,9 +343,11 @@ impl fmt::Display for Extent {
 }
 
 impl Param {
-    /// Dtype, extents and the order demanded: `f64[n,m] order F`.
+    /// Dtype, extents and the order demanded, or that it is the status: `f64[n,m] order F`, `i32 status`.
     pub fn kind(&self) -> String {
-        let Some(extents) = &self.extents else { return self.dtype.to_string() };
+        let Some(extents) = &self.extents else {
+            return format!("{}{}", self.dtype, if self.is_status { " status" } else { "" });
+        };
         let words: Vec<String> = extents.iter().map(Extent::to_string).collect();
         let order = match self.order {
             None => "",
@@ -370,6 +386,7 @@ mod tests {
             "log(in text:str, out line:i64) effects",
             "lib/fft(in n:i64, in x:c128[2*n], out y:c128[3,2*n*n])",
             "lu(inout a:f64[n,n] order F, out p:i32[n], in b:f64[n,m] order C) effects",
+            "solve(inout a:f64[n,n], out info:i32 status)",
         ] {
             assert_eq!(Signature::parse(text).unwrap().to_string(), text);
         }
@@ -384,6 +401,9 @@ mod tests {
             ("f(x:f64", "has no \")\""),
             ("f(x:f64) twice", "other than `effects`"),
             ("f(x)", "has no \":dtype\""),
+            ("f(in n:i32 status)", "no integer that comes back"),
+            ("f(out x:f64 status)", "no integer that comes back"),
+            ("f(out n:i32 status, out m:i32 status)", "m is a second status"),
             ("f(x:float)", "parameter x: \"float\" is not a dtype"),
             ("f(into x:f64)", "neither a direction nor a name"),
             ("f(in x:f64[n)", "has no \"]\""),

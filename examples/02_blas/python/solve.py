@@ -24,4 +24,6 @@ print("pivots =", *pivots)
 print(f"norm of x = {client.call('dnrm2', N, x[:, 0]):.3f}")
 
 singular, b = np.array([[1.0, 2.0], [2.0, 4.0]], order="F"), np.ones((2, 1), order="F")
-print("a singular matrix: info =", client.call("dgesv", 2, 1, singular, np.zeros(2, np.int32), b))
+# A status that is not 0 raises, unless it is wanted as it is.
+info = client.call("dgesv", 2, 1, singular, np.zeros(2, np.int32), b, info="return")
+print("a singular matrix: info =", info)

@@ -258,6 +258,8 @@ int main(int argc, char **argv)
     OK(fb_patience(client, 0.05));
     FAILS(FB_NO_SERVER, "waited 0.05 s in vain", fb_call(client, "nobody", NULL, 0));
     OK(fb_patience(client, 0));
+    FAILS(FB_BAD_ARGUMENT, "a silence of 0 s", fb_silence(client, 0));
+    OK(fb_silence(client, 30));
     by_value(client);
     tied(client, argc == 1);
     bad_calls(client);

@@ -281,6 +281,7 @@ static void calls()
     CHECK(!server.trouble() && server.load().queued == 0);
     fb::client client;
     client.patience(0);
+    client.silence(30);
     // The broker hears of the removal a little later.
     while (client.services().size() > 7) std::this_thread::yield();
     CHECK(client.services().size() == 7);

@@ -154,7 +154,7 @@ contains
     wide = 0
     texts = ''
     truths = .false.
-    call fb_bag_open(client, 'kinds', bag, ordered=.false., window=3)
+    call fb_bag_open(client, 'kinds', bag, ordered=.false., window=3, tail=.false.)
     do i = 1, MANY
       if (i == 2) then
         call fb_bag_add(bag, [fb_in(i), fb_inout(m(:, :, i)), fb_out(wide(1:6:2, 1:8:2)), fb_in('ions'), fb_out(texts(i)), &

@@ -245,6 +245,8 @@ contains
     call fb_call(client, 'nobody', stat=stat, errmsg=said)
     call refused(stat, FB_NO_SERVER, 'waited 0.05 s in vain')
     call fb_patience(client, 0d0)
+    call fb_silence(client, 1d9, stat=stat, errmsg=said)
+    call refused(stat, FB_BAD_ARGUMENT, 'a silence of 1000000000 s')
     call fb_place_by(client, 'luck', stat=stat, errmsg=said)
     call refused(stat, FB_BAD_ARGUMENT, 'no rule of placement')
     call fb_place_by(client, 'least')

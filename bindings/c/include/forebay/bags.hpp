@@ -3,7 +3,7 @@
 #ifndef FOREBAY_BAGS_HPP
 #define FOREBAY_BAGS_HPP
 
-#include "arguments.hpp"
+#include "futures.hpp"
 
 #include <deque>
 
@@ -56,6 +56,12 @@ public:
         fb::check(fb_bag_next(handle_.open(), timeout, &found.index, &found.outcome));
         if (found.outcome != FB_OK) found.text = fb_last_error();
         return found.index < 0 ? std::nullopt : std::optional<task>(std::move(found));
+    }
+    // What the service printed to FB_STDOUT or FB_STDERR in the task that was handed out last, if that has failed.
+    printed output(int stream) const
+    {
+        return detail::output_of(
+            [&](char **text, std::int64_t *others) { return fb_bag_output(handle_.open(), stream, text, others); });
     }
     // Where a task is: FB_TASK_OPEN and its like.
     int state(std::int64_t index) const

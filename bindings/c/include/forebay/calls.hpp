@@ -42,6 +42,9 @@ public:
     // For how many seconds each call waits for a service that nobody offers yet.
     void patience(double seconds) { check(fb_patience(handle_.open(), seconds)); }
 
+    // For how many seconds, from 1 to 3600, a server on another host may say nothing before it is lost. Once a client.
+    void silence(double seconds) { check(fb_silence(handle_.open(), seconds)); }
+
     // Which server gets a call is decided by that rule, once a client: "least" (the default), where the call is over first;
     // "turns", each server in turn.
     void place_by(const char *rule) { check(fb_place_by(handle_.open(), rule)); }

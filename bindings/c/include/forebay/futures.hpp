@@ -11,7 +11,23 @@ namespace fb {
 
 class future;
 
+// What a service printed in a call that has failed: the last 20 lines.
+struct printed {
+    std::string text;
+    // How many other calls may have printed some of it; 0: all is the call's own.
+    std::int64_t others = 0;
+};
+
 namespace detail {
+
+// What is told by fb_call_output, or its like of a bag.
+template <class Ask>
+printed output_of(Ask ask)
+{
+    printed found;
+    found.text = text([&](char **words) { return ask(words, &found.others); });
+    return found;
+}
 
 inline std::vector<fb_future *> handles(const std::vector<future> &calls);
 
@@ -55,6 +71,12 @@ public:
         auto found = defaults<fb_timing>();
         check(fb_call_timing(handle_.open(), &found));
         return found;
+    }
+    // What its service printed to FB_STDOUT or FB_STDERR, if it has failed: of servers that keep their output.
+    printed output(int stream) const
+    {
+        return detail::output_of(
+            [&](char **text, std::int64_t *others) { return fb_call_output(handle_.open(), stream, text, others); });
     }
 
 private:

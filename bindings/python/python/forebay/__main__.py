@@ -7,13 +7,21 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import os
+import signal
 import sys
 import threading
 from collections.abc import Callable, Sequence
 from types import ModuleType
 
 from . import _forebay
-from ._services import Server, loading, offer_of, serve_until_stopped, services_in
+from ._services import (
+    Server,
+    loading,
+    offer_of,
+    serve_again_and_again,
+    serve_until_stopped,
+    services_in,
+)
 
 EXAMPLE = "example:\n  python -m forebay serve poisson1d.py --workers 2"
 
@@ -52,18 +60,21 @@ def options(argv: list[str] | None) -> argparse.Namespace:
     serve.add_argument("--memory", help="memory for arrays that clients refer to, as 4GiB (half of all)")
     serve.add_argument("--listen", help="address for clients of other hosts, tcp://HOST:PORT")
     serve.add_argument("--broker", help="socket of the broker, or its address fb://HOST:PORT")
+    serve.add_argument(
+        "--restart", action="store_true", help="start them again when something has ended them"
+    )
     serve.add_argument("--stop-with-stdin", action="store_true", help="end when the standard input ends")
     return parser.parse_args(argv)
 
 
-def _watch_stdin(server: Server) -> None:
-    """Stops the server when whoever started this process closes our input, or is gone."""
+def _watch_stdin(stop: Callable[[], None]) -> None:
+    """Has the server stop when whoever started this process closes our input, or is gone."""
 
     def watch() -> None:
         # The descriptor itself: a buffered reader would be locked when the interpreter ends.
         while os.read(0, 4096):
             pass
-        server._native.ask_to_stop()
+        stop()
 
     threading.Thread(target=watch, name="stdin", daemon=True).start()
 
@@ -87,10 +98,29 @@ def main(argv: list[str] | None = None) -> int:
         if not services:
             raise _forebay.NotFound(f"{args.file} defines no service; mark a function with @forebay.service")
         name = args.name or os.path.splitext(os.path.basename(args.file))[0]
-        server = Server(*services, workers=args.workers, name=name, memory=args.memory, listen=args.listen)
+
+        def make() -> Server:
+            return Server(
+                *services,
+                workers=args.workers,
+                name=name,
+                memory=args.memory,
+                listen=args.listen,
+                _supervised=args.restart,
+            )
+
+        def started(server: Server) -> None:
+            _tell(server, args.workers or 1, services)
+
+        if args.restart:
+            if args.stop_with_stdin:
+                _watch_stdin(lambda: os.kill(os.getpid(), signal.SIGTERM))
+            serve_again_and_again(make, args.broker, started)
+            return 0
+        server = make()
         if args.stop_with_stdin:
-            _watch_stdin(server)
-        serve_until_stopped(server, args.broker, lambda: _tell(server, args.workers or 1, services))
+            _watch_stdin(server._native.ask_to_stop)
+        serve_until_stopped(server, args.broker, lambda: started(server))
     except _forebay.Error as error:
         print(f"forebay: {error}", file=sys.stderr)
         return 1

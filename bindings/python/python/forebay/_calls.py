@@ -27,6 +27,8 @@ Transfer = Literal["nowait", "wait", "copy"]
 
 Placement = Literal["least", "turns"]
 """When the memory of arguments that are only read is the caller's again."""
+Info = Literal["raise", "return"]
+"""What becomes of a status that is not 0."""
 
 
 class ServiceServer(NamedTuple):
@@ -59,8 +61,8 @@ class Service:
         offers = {signature.split("(", 1)[0]: servers for signature, servers in self._client.offers()}
         return [ServiceServer(*server) for server in offers.get(self.name, [])]
 
-    def __call__(self, *args: Any, timeout: float | None = None) -> Any:
-        return self._client.call(self.name, *args, timeout=timeout)
+    def __call__(self, *args: Any, timeout: float | None = None, info: Info = "raise") -> Any:
+        return self._client.call(self.name, *args, timeout=timeout, info=info)
 
     def __repr__(self) -> str:
         return f"<forebay.Service {self.name!r}>"
@@ -184,7 +186,11 @@ class Client(_forebay.Client):
             clients = [c.on(server.pid) for server in c.services["f"].servers]
         """
         if not isinstance(server, (str, int)) or isinstance(server, bool):
-            raise _forebay.BadArgument(f"server {server!r}: give the name of a server, or its pid")
+            raise _forebay.BadArgument(f"server={server!r}: give the name of a server, or its pid")
+        if isinstance(server, int) and not 0 < server < 1 << 32:
+            raise _forebay.BadArgument(
+                f"server={server}: no process has that pid; give the name of a server, or its pid"
+            )
         return Client(of=self, on=server)
 
     def array(
@@ -218,6 +224,7 @@ class Client(_forebay.Client):
         *args: Any,
         notify: Callable[[Future], object] | None = None,
         transfer: Transfer = "nowait",
+        info: Info = "raise",
     ) -> Future:
         """Calls a service and returns at once. The arrays given belong to the call until it was waited for.
 
@@ -228,8 +235,10 @@ class Client(_forebay.Client):
 
         ``notify`` is called with the call when it is complete, on a thread of this client: there ``wait`` returns at
         once. What it raises goes to ``sys.unraisablehook``. At the end of the program nothing more is notified.
+
+        ``info`` as of :meth:`call`.
         """
-        future = self.send(name, args, transfer)
+        future = self.send(name, args, transfer, info)
         if notify is not None:
             if not self._notifies:
                 self._notifies = True
@@ -247,6 +256,8 @@ class Client(_forebay.Client):
         progress: bool | Callable[[Progress], object] | None = None,
         strict: bool = False,
         memory: int | None = None,
+        tail: bool = True,
+        info: Info = "raise",
     ) -> Map:
         """Calls a service with each input, many at a time on all servers that offer it, and returns an iterator over the
         results: ``for y in c.map("square", xs): ...``.
@@ -258,10 +269,13 @@ class Client(_forebay.Client):
         raises the error of a task in its place and ends the map, ``yield`` gives it as a result and goes on; it has
         ``index`` and ``input``. ``progress``: True shows a bar on stderr, a function is called with a
         :class:`Progress`. ``window``: tasks at all servers together, by default as many as keep them busy.
-        ``memory``: bytes of arguments and results that are kept at most, 256 MiB by default.
+        ``memory``: bytes of arguments and results that are kept at most, 256 MiB by default. ``info``: a status that is
+        not 0 is the failure of its task, or with ``return`` one of its results.
 
-        A task whose server is lost goes to another one; after three such servers, or if the service has effects, it
-        fails with ``ServerLost``. Raises ``NoServer`` when nobody offers the service, or nobody any more for 30 s.
+        A task whose server is lost goes to another one; after three servers that died under it, it fails with
+        ``Poisoned``, and if the service has effects with ``ServerLost``. Raises ``NoServer`` when nobody offers the
+        service, or nobody any more for 30 s. At the end, when nothing waits, a task whose server is slow or late goes to a
+        second one, too, unless ``tail`` is False or the service has effects; the first end of the two counts.
         """
         return Map(
             self,
@@ -273,6 +287,8 @@ class Client(_forebay.Client):
             progress=progress,
             strict=strict,
             memory=memory,
+            tail=tail,
+            info=info,
         )
 
     def cobegin(self) -> Group:
@@ -300,6 +316,7 @@ def connect(
     *,
     wait: float | None = None,
     placement: Placement = "least",
+    silence: float | None = None,
 ) -> Client:
     """Connects to a broker: the one given, that of ``FOREBAY_BROKER``, the node's agent, or one that is started.
 
@@ -310,6 +327,10 @@ def connect(
     ``placement`` says which server gets a call. ``least``: the one where it is over first, by what is known of how long
     calls of that size take there and of what is there already; calls that none would begin yet wait in this process.
     ``turns``: each server in turn, at once.
+
+    ``silence``: for so many seconds, from 1 to 3600, a server on another host may say nothing before it is lost and its
+    calls go elsewhere; ``FOREBAY_SILENCE`` if not given, 10 without it. One that computes, or receives what is sent to it,
+    says once a second that it lives.
     """
     until = time.monotonic() + (wait or 0.0)
     while True:
@@ -322,8 +343,10 @@ def connect(
         else:
             if wait is not None:
                 client.patience(wait)
+            if silence is not None:
+                client.silence(silence)
             if placement != "least":
-                client.place_by(placement)
+                client.place_by(str(placement))
             return client
 
 
@@ -352,11 +375,11 @@ def _forget_default() -> None:
 os.register_at_fork(after_in_child=_forget_default)
 
 
-def call(name: str, *args: Any, timeout: float | None = None) -> Any:
+def call(name: str, *args: Any, timeout: float | None = None, info: Info = "raise") -> Any:
     """Calls a service by name and waits for its results: arrays that come back are filled in place, the rest is
     returned. See :meth:`Client.call`.
     """
-    return (_default or default_client()).call(name, *args, timeout=timeout)
+    return (_default or default_client()).call(name, *args, timeout=timeout, info=info)
 
 
 def call_async(
@@ -364,11 +387,12 @@ def call_async(
     *args: Any,
     notify: Callable[[Future], object] | None = None,
     transfer: Transfer = "nowait",
+    info: Info = "raise",
 ) -> Future:
     """Calls a service by name and returns at once. The arrays given belong to the call until it was waited for.
-    See :meth:`Client.call_async` for ``notify`` and ``transfer``.
+    See :meth:`Client.call_async` for ``notify``, ``transfer`` and ``info``.
     """
-    return (_default or default_client()).call_async(name, *args, notify=notify, transfer=transfer)
+    return (_default or default_client()).call_async(name, *args, notify=notify, transfer=transfer, info=info)
 
 
 def map(
@@ -380,6 +404,8 @@ def map(
     progress: bool | Callable[[Progress], object] | None = None,
     strict: bool = False,
     memory: int | None = None,
+    tail: bool = True,
+    info: Info = "raise",
 ) -> Map:
     """Calls a service with each input, many at a time on all servers that offer it, and returns an iterator over the
     results. See :meth:`Client.map`.
@@ -393,6 +419,8 @@ def map(
         progress=progress,
         strict=strict,
         memory=memory,
+        tail=tail,
+        info=info,
     )
 
 

@@ -40,6 +40,12 @@ class Progress(NamedTuple):
     """Seconds that the rest takes at this rate."""
 
 
+def _index(index: int) -> int:
+    if not 0 <= index < 1 << 63:
+        raise _forebay.BadArgument(f"index={index!r} is no task; they count from 0")
+    return index
+
+
 class Map(Iterator[Any]):
     """The results of many calls of one service, in the order of the inputs or as they come; made by
     :meth:`Client.map`. Left early (``break``, an exception, :meth:`close`), what has not begun is not run.
@@ -57,6 +63,8 @@ class Map(Iterator[Any]):
         progress: bool | Callable[[Progress], object] | None,
         strict: bool,
         memory: int | None,
+        tail: bool,
+        info: str,
     ) -> None:
         if errors not in ("raise", "yield"):
             raise _forebay.BadArgument(f"errors={errors!r} is not known; use 'raise' or 'yield'")
@@ -70,7 +78,13 @@ class Map(Iterator[Any]):
                 raise _forebay.BadArgument(
                     f"{name}: argument {number} is {kind}, and a map takes iterables; write itertools.repeat({iterable!r})"
                 )
-        self._bag = _forebay.Bag(client, name, ordered, window, memory)
+        if window is not None and not 1 <= window < 1 << 32:
+            raise _forebay.BadArgument(
+                f"window={window!r} tasks are not possible; give at least 1, or leave it out"
+            )
+        if memory is not None and not 0 < memory < 1 << 63:
+            raise _forebay.BadArgument(f"memory={memory!r} is no number of bytes; give some, or leave it out")
+        self._bag = _forebay.Bag(client, name, ordered, window, memory, tail, info)
         self._name = name
         self._iterators = [iter(iterable) for iterable in iterables]
         self._zip = zip(*self._iterators, strict=False)
@@ -207,7 +221,7 @@ class Map(Iterator[Any]):
 
     def status(self, index: int) -> str | None:
         """Where a task is: ``open``, ``done``, ``failed`` or ``cancelled``; None if no such input was taken yet."""
-        return self._bag.state(index)
+        return self._bag.state(_index(index))
 
     def failed(self) -> list[BaseException]:
         """The exceptions that were handed out so far, each with ``index`` and ``input``; the first 10,000."""
@@ -215,7 +229,7 @@ class Map(Iterator[Any]):
 
     def cancel(self, index: int) -> bool:
         """Gives a task up; True if it was not over. It ends with ``Cancelled`` in its place."""
-        return self._bag.cancel(index)
+        return self._bag.cancel(_index(index))
 
     def close(self) -> None:
         """Gives all tasks up that are not over. What has not begun will not be run."""

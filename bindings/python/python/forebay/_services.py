@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from types import FrameType, ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from . import _forebay, _printed
+from . import _forebay, _printed, _restarts
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -105,6 +105,7 @@ class Server:
         name: str | None = None,
         memory: str | int | None = None,
         listen: str | None = None,
+        _supervised: bool = False,
     ) -> None:
         count = 1 if workers is None else workers
         if count < 1:
@@ -113,7 +114,9 @@ class Server:
         """Name for people."""
         self.broker = ""
         """Where the broker is that it is announced to; empty before the start."""
-        self._native = _forebay.Server(self.name, count, None if memory is None else str(memory), listen)
+        self._native = _forebay.Server(
+            self.name, count, None if memory is None else str(memory), listen, _supervised
+        )
         for function in services:
             self.add(function)
 
@@ -159,16 +162,31 @@ def serve(
     name: str | None = None,
     memory: str | int | None = None,
     listen: str | None = None,
+    restart: bool = False,
 ) -> None:
     """Offers services until Ctrl-C or SIGTERM, then ends gracefully. Where ``forebay serve`` is to load the file
     too, call it under ``if __name__ == "__main__":``.
+
+    ``restart``: they run in a child of this process. When something ends it (``kill -9``, a crash of a library, want of
+    memory), it is started again after 0.1 s, each time twice as long up to 30 s, and who called hears how it died. It is
+    forked from this process: what was computed before the call of ``serve`` need not be computed again. Call it from the
+    main thread.
     """
     if loading:
         raise _forebay.BadArgument(
             f"{loading[-1]} calls fb.serve while `forebay serve {loading[-1]}` loads it, which offers its services itself; "
             'put the call under `if __name__ == "__main__":`, or say `python FILE` instead'
         )
-    serve_until_stopped(Server(*services, workers=workers, name=name, memory=memory, listen=listen), broker)
+
+    def make() -> Server:
+        return Server(
+            *services, workers=workers, name=name, memory=memory, listen=listen, _supervised=restart
+        )
+
+    if restart:
+        serve_again_and_again(make, broker)
+    else:
+        serve_until_stopped(make(), broker)
 
 
 def serve_until_stopped(
@@ -184,6 +202,27 @@ def serve_until_stopped(
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def serve_again_and_again(
+    make: Callable[[], Server],
+    broker: str | os.PathLike[str] | None = None,
+    started: Callable[[Server], None] = lambda server: None,
+) -> None:
+    """As :func:`serve_until_stopped`, by child processes: one after the other, when something has ended the last one."""
+    # What is wrong with the services is raised here.
+    name = make().name
+
+    def live(say: Callable[[int], None]) -> None:
+        server = make()
+
+        def begun() -> None:
+            say(server._native.life())
+            started(server)
+
+        serve_until_stopped(server, broker, begun)
+
+    _restarts.keep(name, live, None if broker is None else os.fspath(broker))
 
 
 def _takes(function: Callable[..., Any], offer: Offer) -> None:

@@ -10,7 +10,7 @@ use std::time::Duration;
 use forebay::call::{
     Arg, Bag, Canceller, Client, Future, Printed, Timing, Value, probe_any, wait_all, wait_any,
 };
-use forebay::{ArrayMeta, DType, Result, Scalar, Shape, Strided};
+use forebay::{ArrayMeta, DType, Result, Scalar, Shape, Signature, Strided};
 use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
@@ -162,6 +162,11 @@ impl HeldFuture {
         self.future.done()
     }
 
+    /// Issues it again if its server is lost; says whether that is still to be done.
+    pub fn tend(&mut self) -> bool {
+        self.future.tend()
+    }
+
     /// Whether there is something to do about it; waits for nothing.
     pub fn has_news(&self) -> bool {
         self.future.has_news()
@@ -180,6 +185,11 @@ impl HeldFuture {
     /// Gives it up.
     pub fn cancel(&mut self) {
         self.future.cancel();
+    }
+
+    /// What was called.
+    pub fn signature(&self) -> &Signature {
+        self.future.signature()
     }
 
     /// What the service printed, if it has failed.

@@ -128,7 +128,7 @@ impl Attaching {
                 let who = format!("server {:?} (pid {})", info.name, info.pid);
                 return Err(Sent::Not(Error::new(
                     Code::Timeout,
-                    format!("{who} has not let this client in yet and the time is over; wait longer"),
+                    format!("{who} has not let this client in yet"),
                 )));
             }
             // It takes long: the server may be the one that this thread serves for.

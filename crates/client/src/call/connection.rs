@@ -195,6 +195,14 @@ impl UnderWay {
         Some(RequestId { id, slot })
     }
 
+    /// Those that were sent first.
+    fn oldest(&self, most: usize) -> Vec<u64> {
+        let mut ids: Vec<u64> = self.requests.keys().copied().collect();
+        ids.sort_unstable();
+        ids.truncate(most);
+        ids
+    }
+
     fn remove(&mut self, id: u64) -> Option<Arc<Pending>> {
         let pending = self.requests.remove(&id)?;
         self.free.push(pending.slot.load(Ordering::Relaxed));
@@ -212,6 +220,8 @@ struct Lost {
     error: Error,
     /// It was closed or reset: by the end of its server, or by something between here and there.
     is_closed: bool,
+    /// The requests that had begun there, as far as the order tells in which they were sent.
+    begun: Vec<u64>,
 }
 
 /// Where a server of another host is, and what opens its door.
@@ -269,6 +279,11 @@ impl Connection {
         self.lost.get().is_some_and(|lost| lost.is_closed) && self.sender.may_be_there()
     }
 
+    /// Whether the server had begun a call when it was lost.
+    pub fn had_begun(&self, id: u64) -> bool {
+        self.lost.get().is_some_and(|lost| lost.begun.contains(&id))
+    }
+
     /// Looks whether a connection to another host was cut while nobody asked for anything: what is sent then may be
     /// lost, and nobody could say whether it was done.
     pub fn look_if_idle(&self) {
@@ -302,7 +317,10 @@ impl Connection {
         self.sender.close();
         let who = format!("server {:?} (pid {})", self.info.name, self.info.pid);
         let error = Error::new(Code::ServerLost, format!("{who} {why}"));
-        let _ = self.lost.set(Lost { error, is_closed });
+        self.lost.get_or_init(|| {
+            let begun = lock(&self.under_way).oldest(self.info.workers.max(1) as usize);
+            Lost { error, is_closed, begun }
+        });
         self.queue.stir();
     }
 

@@ -3,6 +3,7 @@
 //! The arguments stay the caller's: they are read when the call is sent (again, if its server is
 //! lost) and results are written into them when it is complete, in the thread that waits.
 
+mod again;
 mod together;
 
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use forebay_link::standing;
 use forebay_types::call::{Outcome, get_outcome};
-use forebay_types::directory::{Incarnation, ServerInfo};
+use forebay_types::directory::Incarnation;
 use forebay_types::{Code, Error, Given, Param, Result, Signature};
 
 use super::args::{Arg, Value};
@@ -24,7 +25,7 @@ use super::request;
 use super::table::Offer;
 use super::tied::Tied;
 use super::transfer::{OwnCopy, Transfer};
-use super::{Asked, Choice, Client, Inner, Sent, reply, spare};
+use super::{Asked, Choice, Client, Inner, Sent, late, reply, spare};
 
 pub use together::{cancel_all, probe_any, wait_all, wait_any};
 
@@ -102,6 +103,10 @@ pub struct Future<'a> {
     given_up: Option<Arc<AtomicBool>>,
     /// What the service printed, if it has failed.
     printed: Option<Printed>,
+    /// Servers that died when it had begun there.
+    deaths: u8,
+    /// How the last server was lost, of a call that waits for room at another one.
+    lost: Option<Error>,
 }
 
 /// Gives a call up from any thread, also while another one waits for it.
@@ -238,6 +243,8 @@ impl<'a> Future<'a> {
             tied,
             given_up: None,
             printed: None,
+            deaths: 0,
+            lost: None,
         };
         future.issue_somewhere(None)?;
         if transfer != Transfer::Nowait {
@@ -267,6 +274,7 @@ impl<'a> Future<'a> {
         }
         let job = WaitingCall {
             id: self.id,
+            issue: self.issue,
             signature: self.offer.signature.clone(),
             args: self.args.iter().map(Arg::without_bytes).collect(),
             kept: self.kept.clone(),
@@ -341,6 +349,7 @@ impl<'a> Future<'a> {
                     self.went(connection, pending, sent);
                     return Ok(());
                 }
+                Err(Sent::Not(e)) if e.code() == Code::Timeout => return Err(self.late(None, e.text())),
                 Err(Sent::Not(e)) => return Err(e.within(self.offer.signature.name())),
                 Err(Sent::Unreached(e)) => {
                     self.tried.push(self.offer.servers[server].incarnation);
@@ -387,16 +396,6 @@ impl<'a> Future<'a> {
         Ok(false)
     }
 
-    /// A server is lost: it does not get the call again, unless only the connection to it was cut, and not too often.
-    fn failed(&mut self, info: &Arc<ServerInfo>) {
-        let may_be_well = self.inner.failed(info) && self.bound.is_none();
-        let cuts = self.cut.iter().filter(|cut| **cut == info.incarnation).count();
-        match may_be_well && cuts < CUTS {
-            true => self.cut.push(info.incarnation),
-            false => self.tried.push(info.incarnation),
-        }
-    }
-
     fn renew_offer(&mut self) {
         if self.bound.is_some() {
             return;
@@ -406,73 +405,6 @@ impl<'a> Future<'a> {
             && offer.signature == self.offer.signature
         {
             self.offer = offer;
-        }
-    }
-
-    fn nobody(&self, cause: Option<Error>) -> Error {
-        let name = self.offer.signature.name();
-        match cause {
-            // They are there, and have no room.
-            Some(e) if e.code() == Code::Full => e.within(name),
-            Some(e) if self.bound.is_some() => Error::new(
-                Code::ServerLost,
-                format!("{name}: {e}; the arrays it held are lost with it: make them anew on another server"),
-            ),
-            Some(e) => Error::new(
-                Code::ServerLost,
-                format!("{name}: {e}; no other server offers it: start one and call again"),
-            ),
-            None => Error::new(Code::NoServer, format!("no server offers {name} any more; start one")),
-        }
-    }
-
-    /// The server is lost: another one gets the call, or the caller hears how that server died.
-    fn reissue(&mut self, cause: Error, info: Arc<ServerInfo>) -> Result<()> {
-        let done = self.reissue_elsewhere(cause, &info);
-        match done {
-            Err(e) if info.supervised && e.code() == Code::ServerLost => {
-                Err(self.inner.with_obituary(e, &info))
-            }
-            done => done,
-        }
-    }
-
-    /// Another server gets the call, unless running it twice would matter.
-    fn reissue_elsewhere(&mut self, cause: Error, info: &Arc<ServerInfo>) -> Result<()> {
-        self.failed(info);
-        if self.bound.is_some() {
-            return Err(self.nobody(Some(cause)));
-        }
-        let signature = &self.offer.signature;
-        if signature.effects() {
-            return Err(Error::new(
-                Code::ServerLost,
-                format!(
-                    "{}: {cause}; the service has effects, so the call was not issued again: find out whether it was done",
-                    signature.name()
-                ),
-            ));
-        }
-        self.is_still_there(&cause)?;
-        self.issue += 1;
-        // The server whose connection was cut may get it again, and has its number behind it.
-        self.id = self.inner.next_id();
-        self.timing.reissued = self.issue;
-        self.renew_offer();
-        self.issue_somewhere(Some(cause))
-    }
-
-    /// Whether its arguments can be sent once more.
-    fn is_still_there(&self, cause: &Error) -> Result<()> {
-        match self.transfer {
-            Transfer::Wait => Err(Error::new(
-                Code::ServerLost,
-                format!(
-                    "{}: {cause}; its arguments were handed over with \"wait\" and are not kept, so the call was not issued again: call again",
-                    self.offer.signature.name()
-                ),
-            )),
-            Transfer::Nowait | Transfer::Copy => Ok(()),
         }
     }
 
@@ -542,7 +474,8 @@ impl<'a> Future<'a> {
             End::Failed(e) => Some(Err(e.clone())),
             End::NoServer => {
                 self.renew_offer();
-                Some(self.issue_somewhere(None))
+                let lost = self.lost.take();
+                Some(self.issue_somewhere(lost))
             }
         }
     }
@@ -598,7 +531,13 @@ impl<'a> Future<'a> {
             timing.total = begun.elapsed();
             timing.server = Some((connection.name.clone(), connection.info.pid));
         };
-        reply::take(&offer.signature, connection, returned, args, note)
+        match reply::take(&offer.signature, connection, returned, args, note) {
+            // Of its server, for a service's own failures are RemoteErrors.
+            Err(e) if e.code() == Code::Timeout => {
+                Err(self.late(None, "its server had not begun it in time"))
+            }
+            taken => taken,
+        }
     }
 
     /// Waits for the end and takes the returned results: scalars, text and bytes that come back,
@@ -606,10 +545,7 @@ impl<'a> Future<'a> {
     /// still under way and may be waited for again. The result is the caller's then: who waits once more gets `Closed`.
     pub fn wait(&mut self, timeout: Option<Duration>) -> Result<Vec<Value>> {
         if !self.advance(end_of(timeout)) {
-            let name = self.offer.signature.name();
-            let so_far = self.begun.map(|b| b.elapsed()).or(timeout).unwrap_or_default().as_secs_f64();
-            let text = format!("{name} has no result after {so_far:.3} s; wait longer, or cancel it");
-            return Err(Error::new(Code::Timeout, text));
+            return Err(self.late(timeout, "it is under way"));
         }
         match std::mem::replace(&mut self.state, State::Taken) {
             State::Done(result) => result,
@@ -621,6 +557,16 @@ impl<'a> Future<'a> {
                 ),
             )),
         }
+    }
+
+    fn late(&self, waited: Option<Duration>, why: &str) -> Error {
+        let so_far = self.begun.map(|b| b.elapsed()).or(waited).unwrap_or_default();
+        late(self.offer.signature.name(), so_far, why)
+    }
+
+    /// What was called.
+    pub fn signature(&self) -> &Signature {
+        &self.offer.signature
     }
 
     /// Whether it is complete. Results are in the arrays when it is.
@@ -742,9 +688,7 @@ impl Drop for Future<'_> {
             && let (Some(allowed), Some(begun)) = (self.allowed, self.begun)
             && begun.elapsed() >= allowed
         {
-            let text =
-                format!("{} had no result after {} s", self.offer.signature.name(), allowed.as_secs_f64());
-            self.note(&Error::new(Code::Timeout, text));
+            self.note(&self.late(Some(allowed), "it was under way and is given up"));
         }
     }
 }

@@ -24,6 +24,7 @@ mod estimate;
 mod failed;
 mod future;
 mod group;
+mod guard;
 mod lead;
 mod pace;
 mod placement;
@@ -42,18 +43,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
+use forebay_host::environment;
 use forebay_host::fork::own_pid;
 use forebay_host::lock;
 use forebay_link::call::Flusher;
 use forebay_link::{Locator, QuickMap};
 use forebay_types::directory::{Incarnation, SETTLING_MS, ServerInfo};
-use forebay_types::{Code, Error, Given, Result, Signature};
+use forebay_types::{Code, Error, Given, Name, Result, Signature};
 
 pub use args::{Arg, Value};
 pub use bag::{Bag, BagOptions, BagView, Counts, Next, Space, Task, TaskFate, TaskState, TaskValue};
 pub use failed::FailedCall;
 pub use future::{Canceller, Future, Timing, cancel_all, probe_any, wait_all, wait_any};
 pub use group::{Group, Joined, Joint, Ticket};
+pub use guard::Guarded;
 pub use placement::{Choice, Named, Placement, ServerView, TaskView};
 pub use reference::{On, Reference};
 pub use reply::Printed;
@@ -106,6 +109,7 @@ struct Inner {
     /// How long a server that nobody sees yet is waited for, in milliseconds.
     patience: AtomicU64,
     watcher: watcher::Watcher,
+    guard: guard::Guard,
     failures: failed::Failures,
     copies: transfer::Copies,
     /// Calls that no server has room for yet.
@@ -127,6 +131,9 @@ struct Asked<'g> {
     /// How many calls more than usual a server may have.
     more: u32,
 }
+
+/// Servers that may die under one call; then it is given up.
+const LIVES: u8 = 3;
 
 /// A service whose calls run shorter has them sent at once, to whoever has fewest.
 const QUICK: u64 = 50_000;
@@ -168,6 +175,7 @@ impl Client {
             check: OnceLock::new(),
             patience: AtomicU64::new(0),
             watcher: watcher::Watcher::default(),
+            guard: guard::Guard::default(),
             failures: failed::Failures::default(),
             copies: transfer::Copies::default(),
             queue: Arc::default(),
@@ -267,6 +275,13 @@ impl Client {
         self.inner.patience.store(ms, Ordering::Relaxed);
     }
 
+    /// For how many seconds, from 1 to 3600, a server on another host may say nothing before it is lost; of the servers
+    /// that are reached from now on. Once a client.
+    pub fn silence(&self, seconds: f64) -> Result<()> {
+        self.inner.table.allow_silence(environment::silence_of(seconds)?);
+        Ok(())
+    }
+
     /// What is offered, by name.
     pub fn services(&self) -> Result<Vec<Service>> {
         self.inner.check_process()?;
@@ -282,6 +297,15 @@ impl Client {
     pub fn signature(&self, name: &str) -> Result<Signature> {
         Ok(self.inner.find(name, self.tied.as_deref(), None)?.signature.clone())
     }
+}
+
+/// What is said of a call whose time is over, wherever it is then.
+fn late(service: &Name, after: Duration, why: &str) -> Error {
+    let after = after.as_secs_f64();
+    Error::new(
+        Code::Timeout,
+        format!("{service} has no result after {after:.3} s: {why}; wait longer, or cancel it"),
+    )
 }
 
 impl Inner {
@@ -392,6 +416,9 @@ impl Inner {
     /// Adds how the server died, if somebody tells.
     #[cold]
     fn with_obituary(&self, lost: Error, server: &ServerInfo) -> Error {
+        if !server.supervised {
+            return lost;
+        }
         match self.table.how_died(server.incarnation) {
             Some(how) => Error::new(lost.code(), format!("{lost}. Its process died: {how}")),
             None => lost,

@@ -67,7 +67,7 @@ impl Pace {
 
     /// How long a task is expected to run there, in nanoseconds; none before any has.
     pub fn expected(&self, speed: &Speed) -> Option<f64> {
-        (self.mean.n > 0.0).then(|| (self.mean.value * speed.factor.unwrap_or(1.0)).max(1.0))
+        (self.mean.n > 0.0).then(|| (self.mean.value * speed.factor()).max(1.0))
     }
 
     /// What a task takes there beside its running.
@@ -80,6 +80,11 @@ impl Speed {
     /// A reply has told how many calls were there, so many of them this client's.
     pub fn tells(&mut self, there: u32, mine: u32) {
         self.shared = if there > mine { SHARED } else { self.shared.saturating_sub(1) };
+    }
+
+    /// How many times longer than elsewhere a task runs there.
+    pub fn factor(&self) -> f64 {
+        self.factor.unwrap_or(1.0)
     }
 
     /// Whether others call it, too.

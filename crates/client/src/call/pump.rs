@@ -98,6 +98,16 @@ impl Servers {
         self.doorbell.ring();
     }
 
+    /// The connections over which replies are awaited.
+    pub fn busy(&self) -> impl Iterator<Item = Arc<Connection>> {
+        lock(&self.connections).clone().into_iter().filter(|c| c.is_busy())
+    }
+
+    /// How often a connection has come or gone.
+    pub fn changes(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
     pub fn remove(&self, connection: &Arc<Connection>) {
         lock(&self.connections).retain(|c| !Arc::ptr_eq(c, connection));
         self.generation.fetch_add(1, Ordering::Release);

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use forebay_link::QuickMap;
 use forebay_types::directory::Incarnation;
-use forebay_types::{Code, Error, Given, Signature};
+use forebay_types::{Error, Given, Signature};
 
 use super::args::Arg;
 use super::attach::There;
@@ -28,7 +28,7 @@ use super::request::Request;
 use super::table::{Offer, coarse};
 use super::transfer::OwnCopy;
 use super::watcher::Watched;
-use super::{Asked, Choice, Client, Inner, Sent, lock};
+use super::{Asked, Choice, Client, Inner, Sent, late, lock};
 
 /// Most calls that wait, and most bytes of their arguments; more go to servers at once.
 const CALLS: usize = 65_536;
@@ -39,6 +39,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// A call that waits, as it is sent.
 pub(super) struct WaitingCall {
     pub id: u64,
+    /// How often it was issued before.
+    pub issue: u32,
     pub signature: Signature,
     pub args: Vec<Arg<'static>>,
     pub kept: Vec<Option<OwnCopy>>,
@@ -296,7 +298,7 @@ impl WaitingCall {
         Request {
             inner,
             id: self.id,
-            issue: 0,
+            issue: self.issue,
             allowed: self.allowed.map(|allowed| allowed.saturating_sub(waited)),
             timed: self.begun.is_some(),
             signature: &self.signature,
@@ -312,8 +314,8 @@ impl WaitingCall {
     }
 
     fn too_late(&self) -> Error {
-        let name = self.signature.name();
-        Error::new(Code::Timeout, format!("{name}: no server had room for the call before its time was over"))
+        let so_far = self.begun.map_or(Duration::ZERO, |begun| begun.elapsed());
+        late(self.signature.name(), so_far, "no server has had room for it")
     }
 }
 

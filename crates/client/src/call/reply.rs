@@ -50,6 +50,8 @@ pub struct Printed {
     pub stdout: String,
     /// To standard error.
     pub stderr: String,
+    /// So many other calls ran in the server's process meanwhile and may have printed some of it; 0: all is this call's.
+    pub others: u32,
 }
 
 /// Reads that; none when the call has not failed, or its server does not tell.
@@ -60,15 +62,21 @@ pub(super) fn printed(reply: &[u8]) -> Option<Printed> {
     let [
         Item::Text(_, Location::Inline { at: out, bytes: o }),
         Item::Text(_, Location::Inline { at: err, bytes: e }),
+        ref rest @ ..,
     ] = *items.as_slice()
     else {
         return None;
+    };
+    let others = match rest {
+        [] => 0,
+        [Item::Scalar(others)] => u32::try_from(others.as_i64()?).ok()?,
+        _ => return None,
     };
     let text = |at: u32, bytes: u32| {
         let bytes = data.get(at as usize..at as usize + bytes as usize)?;
         Some(String::from_utf8_lossy(bytes).into_owned())
     };
-    (outcome.code != 0).then_some(Printed { stdout: text(out, o)?, stderr: text(err, e)? })
+    (outcome.code != 0).then_some(Printed { stdout: text(out, o)?, stderr: text(err, e)?, others })
 }
 
 /// What the server said of a call that has failed.

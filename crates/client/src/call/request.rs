@@ -299,10 +299,7 @@ impl Waiting<'_, '_, '_> {
             return Err(e.clone());
         }
         if self.until.is_some_and(|u| Instant::now() >= u) {
-            return Err(Error::new(
-                Code::Timeout,
-                "the server takes no more requests just now and the time is over",
-            ));
+            return Err(Error::new(Code::Timeout, "the server takes no more requests just now"));
         }
         Ok(())
     }

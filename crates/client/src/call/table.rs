@@ -185,6 +185,8 @@ pub(super) struct Table {
     /// Whoever asks holds it.
     wire: Mutex<Option<Wire>>,
     known: Mutex<BrokerView>,
+    /// How long servers on other hosts may be silent, if this client says.
+    silence: OnceLock<Duration>,
     /// A thread asks behind the callers' backs.
     asks: AtomicBool,
 }
@@ -293,6 +295,7 @@ impl Table {
             locator,
             wire: Mutex::new(Some(wire)),
             known: Mutex::new(known),
+            silence: OnceLock::new(),
             asks: AtomicBool::new(false),
         })
     }
@@ -368,7 +371,13 @@ impl Table {
             None if asked.is_none() && server.listens.is_some() => local().transpose()?,
             known => known,
         };
-        Ok(Reach { key, host: asked, transport: self.locator.transport(), silence: self.locator.silence()? })
+        let silence = self.silence.get().map_or_else(|| self.locator.silence(), |said| Ok(*said))?;
+        Ok(Reach { key, host: asked, transport: self.locator.transport(), silence })
+    }
+
+    /// How long servers on other hosts may be silent, of those that are reached from now on. Once.
+    pub fn allow_silence(&self, silence: Duration) {
+        let _ = self.silence.set(silence);
     }
 
     /// Whether servers that are not in the table may come to it in a moment.

@@ -6,6 +6,7 @@ mod cp;
 mod doctor;
 mod drop;
 mod get;
+mod keep_output;
 mod leftover;
 mod ls;
 mod monitor;
@@ -76,6 +77,7 @@ enum Command {
     Steer(steer::Steer),
     Doctor(doctor::Doctor),
     Stubs(stubs::Stubs),
+    KeepOutput(keep_output::KeepOutput),
 }
 
 impl Command {
@@ -107,6 +109,7 @@ impl Command {
             Command::Steer(c) => c.run(out),
             Command::Doctor(c) => c.run(out),
             Command::Stubs(c) => c.run(out),
+            Command::KeepOutput(c) => c.run(),
         }
     }
 }

@@ -7,20 +7,22 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use forebay_host::wait::jitter;
 use forebay_link::QuickMap;
 use forebay_link::call::room;
-use forebay_types::directory::Incarnation;
+use forebay_types::directory::{Incarnation, ServerInfo};
 use forebay_types::{Code, Error, Given, Result, Signature};
 
 use super::fates::TaskFate;
-use super::machine::{LIVES, Machine, Rules, Times, Verdict};
+use super::knocks::Knocks;
+use super::losses;
+use super::machine::{Machine, Rules, Times};
 use super::results::{results, results_of};
 use super::{Asks, BagOptions, PATIENCE, Space, Task, closed};
 use crate::call::args::{Arg, Value};
 use crate::call::attach::There;
 use crate::call::connection::{Basket, Connection, Pending, Returned, Told};
 use crate::call::pace::Ns;
+use crate::call::reply::Printed;
 use crate::call::request::Request;
 use crate::call::table::{Offer, coarse};
 use crate::call::tied::Tied;
@@ -36,41 +38,18 @@ const SOON: Duration = Duration::from_millis(1);
 const MOST_BYTES: u64 = 256 << 20;
 const LEAST_BYTES: u64 = 1 << 20;
 
-/// Between two attempts to attach to a server that lets nobody in, at first and at most.
-const KNOCK: Duration = Duration::from_millis(50);
-const LONGEST: Duration = Duration::from_secs(2);
-
-/// How often a server was attached to in vain.
-#[derive(Default)]
-struct Knocks {
-    times: u32,
-    next: Option<Instant>,
-}
-
-impl Knocks {
-    fn may_knock(&self) -> bool {
-        self.next.is_none_or(|next| Instant::now() >= next)
-    }
-
-    /// Whoever tries again waits longer each time, and not as long as everybody else.
-    fn count(&mut self, begun: bool) {
-        if begun {
-            let pause = (KNOCK * (1 << self.times.min(10))).min(LONGEST);
-            self.next = Some(Instant::now() + jitter(pause));
-            self.times += 1;
-        }
-    }
-}
-
 /// A task with its arguments, until it is over.
 struct Job {
     args: Vec<Arg<'static>>,
     kept: Vec<Option<OwnCopy>>,
     given: Vec<Given>,
-    flight: Option<Flight>,
+    /// Where it was sent; at the end of a bag, to two servers.
+    flights: [Option<Flight>; 2],
+    /// The last server that was lost while it had this task, and how.
+    lost: Option<(Arc<ServerInfo>, Error)>,
 }
 
-/// Where it was sent, under which number.
+/// Where a task was sent, under which number.
 struct Flight {
     id: u64,
     connection: Arc<Connection>,
@@ -82,6 +61,18 @@ struct Flight {
 enum End {
     Reply(Arc<Connection>, Returned, Vec<Given>),
     Error(Error),
+}
+
+impl End {
+    /// What the service printed, if it has failed.
+    fn printed(&self) -> Option<Printed> {
+        match self {
+            End::Reply(_, returned, _) if reply::has_failed(&returned.reply) => {
+                reply::printed(&returned.reply)
+            }
+            _ => None,
+        }
+    }
 }
 
 /// A task that is handed out.
@@ -152,6 +143,7 @@ impl Driver {
             window: options.window,
             bytes: options.bytes.unwrap_or((room() / 8).min(MOST_BYTES)).max(LEAST_BYTES),
             effects: false,
+            tail: options.tail,
         };
         Driver {
             inner: client.inner,
@@ -287,7 +279,7 @@ impl Driver {
             false => given = signature.complete(&given)?,
         }
         let mut args = args.into_iter().enumerate();
-        let mut job = Job { args: Vec::new(), kept: Vec::new(), given, flight: None };
+        let mut job = Job { args: Vec::new(), kept: Vec::new(), given, flights: [None, None], lost: None };
         let mut bytes = 0;
         for (param, given) in signature.passed().zip(&job.given) {
             let (arg, kept) = match param.way.goes() {
@@ -327,14 +319,12 @@ impl Driver {
         let mut came = std::mem::take(&mut state.came);
         self.basket.take(&mut came);
         for index in came.drain(..) {
-            // What a server still says that was lost is no answer to what was sent after that.
-            let is_done = |job: &Job| job.flight.as_ref().is_some_and(|flight| flight.pending.is_done());
             let Some(mut job) = state.jobs.remove(&index) else { continue };
-            if !is_done(&job) {
+            // What a server still says that was lost is no answer to what was sent after that.
+            let Some(flight) = job.landed() else {
                 state.jobs.insert(index, job);
                 continue;
-            }
-            let Some(flight) = job.flight.take() else { continue };
+            };
             let Some(returned) = flight.pending.take() else { continue };
             spare::keep_pending(flight.pending);
             let head = reply::head(&returned.reply);
@@ -344,7 +334,7 @@ impl Driver {
                 total: sent.elapsed().as_nanos() as Ns,
                 there: head.there,
             });
-            state.machine.came(index, times, self.now());
+            state.machine.came(index, flight.connection.info.incarnation.0, times, self.now());
             if reply::is_not_offered(&returned.reply) {
                 flight.connection.free(returned.chunks);
                 state.machine.withdrawn(flight.connection.info.incarnation.0);
@@ -354,10 +344,16 @@ impl Driver {
                 state.machine.again(index);
                 continue;
             }
-            let fate = match head.as_ref().map(|head| head.code) {
-                Some(0) => TaskFate::Done,
-                _ => TaskFate::Failed,
-            };
+            let code = head.as_ref().map_or(u32::MAX, |head| head.code);
+            let is_an_end = code == 0 || code == Code::RemoteError as u32;
+            if !is_an_end && state.machine.is_under_way(index) {
+                // The other server may do better.
+                flight.connection.free(returned.chunks);
+                state.jobs.insert(index, job);
+                continue;
+            }
+            let fate = if code == 0 { TaskFate::Done } else { TaskFate::Failed };
+            job.give_up();
             let results = results_of(&job.given, &returned);
             state.machine.over(index, fate, results);
             state.ends.insert(index, End::Reply(flight.connection, returned, job.given));
@@ -445,9 +441,29 @@ impl Driver {
             self.name,
             patience.as_secs_f64()
         );
+        let mut told = None;
         for index in state.machine.give_up() {
-            state.fail(index, Error::new(Code::NoServer, text.clone()));
+            let deaths = self.deaths_of(state, index, &mut told);
+            state.fail(index, Error::new(Code::NoServer, format!("{text}{deaths}")));
         }
+    }
+
+    /// What is to be said of the servers that died while a task ran there. `told` is the last of them of which somebody
+    /// has told how it died.
+    fn deaths_of(&self, state: &State, index: u64, told: &mut Option<(Incarnation, String)>) -> String {
+        let deaths = state.machine.deaths(index);
+        let Some((info, cause)) = state.jobs.get(&index).and_then(|job| job.lost.as_ref()) else {
+            return String::new();
+        };
+        if deaths == 0 {
+            return String::new();
+        }
+        let how = match told {
+            Some((incarnation, how)) if *incarnation == info.incarnation => how.clone(),
+            _ => self.inner.with_obituary(cause.clone(), info).text().to_owned(),
+        };
+        *told = Some((info.incarnation, how.clone()));
+        losses::running_there(deaths, &how)
     }
 
     fn take_losses(&self, state: &mut State) {
@@ -467,38 +483,32 @@ impl Driver {
         self.inner.failed_behind(&connection.info);
         state.looked = None;
         let over = state.machine.lost(key, self.now());
-        let ours = state.jobs.iter_mut().filter(|(_, job)| {
-            job.flight.as_ref().is_some_and(|flight| Arc::ptr_eq(&flight.connection, connection))
-        });
-        ours.for_each(|(_, job)| job.flight = None);
+        for job in state.jobs.values_mut() {
+            let is_there = |flight: &Flight| Arc::ptr_eq(&flight.connection, connection);
+            if let Some(flight) = job.flights.iter_mut().find(|f| f.as_ref().is_some_and(is_there)) {
+                *flight = None;
+                job.lost = Some((connection.info.clone(), cause.clone()));
+            }
+        }
+        let cause = if over.is_empty() { cause } else { self.inner.with_obituary(cause, &connection.info) };
         for (index, verdict) in over {
-            let text = match verdict {
-                Verdict::Unknown => format!(
-                    "{}: {cause}; the service has effects, so the call was not issued again: find out whether it was done",
-                    self.name
-                ),
-                Verdict::Kills => format!(
-                    "{}: {LIVES} servers died under this task, the last two while they had nothing else to do, so it is \
-                     given up: {cause}; look at its input, and at what those servers said",
-                    self.name
-                ),
-            };
-            state.fail(index, Error::new(Code::ServerLost, text));
+            state.fail(index, losses::over(&self.name, verdict, &cause));
         }
     }
 
     fn send(&self, state: &mut State) {
-        if !state.machine.is_waiting() {
+        if !state.machine.is_waiting() && !state.machine.may_double() {
             return;
         }
         let now = self.now();
         let Some(offer) = state.offer.clone() else { return };
         loop {
             let timed = state.machine.is_timed();
-            let Some((index, key)) = state.machine.place(self.inner.rule(), now) else { return };
+            let placed = state.machine.place(self.inner.rule(), now);
+            let Some((index, key)) = placed.or_else(|| state.machine.double(now)) else { return };
             let seat = state.seats.iter().find(|c| c.info.incarnation.0 == key).cloned();
             let (Some(connection), Some(job)) = (seat, state.jobs.get_mut(&index)) else {
-                state.machine.refused(index, now);
+                state.machine.refused(index, key, now);
                 continue;
             };
             let id = self.inner.next_id();
@@ -516,17 +526,21 @@ impl Driver {
             };
             match request.try_send(&connection) {
                 Ok(Some((pending, sent))) => {
-                    job.flight = Some(Flight { id, connection, pending, sent });
+                    if let Some(free) = job.flights.iter_mut().find(|flight| flight.is_none()) {
+                        *free = Some(Flight { id, connection, pending, sent });
+                    }
                 }
-                Ok(None) => state.machine.refused(index, now),
+                Ok(None) => state.machine.refused(index, key, now),
                 Err(Sent::Lost(_)) => {
-                    state.machine.refused(index, now);
+                    state.machine.refused(index, key, now);
                     self.take_losses(state);
                 }
-                Err(Sent::Unreached(_)) => state.machine.refused(index, now),
+                Err(Sent::Unreached(_)) => state.machine.refused(index, key, now),
                 Err(Sent::Not(e)) => {
-                    state.machine.came(index, None, now);
-                    state.fail(index, e.within(&self.name));
+                    state.machine.came(index, key, None, now);
+                    if !state.machine.is_under_way(index) {
+                        state.fail(index, e.within(&self.name));
+                    }
                 }
             }
         }
@@ -539,6 +553,7 @@ impl Driver {
 
     /// The results of a task in memory of their own.
     pub fn outcome(&self, Ended { index, end }: Ended) -> Task {
+        let printed = end.printed();
         let outcome = match end {
             End::Error(e) => Err(e),
             End::Reply(connection, returned, given) => match lock(&self.state).offer.clone() {
@@ -546,7 +561,7 @@ impl Driver {
                 None => Err(Error::internal("a task has a reply and no service")),
             },
         };
-        Task { index, outcome }
+        Task { index, outcome, printed }
     }
 
     /// Its arrays where they are to be, and its values.
@@ -555,7 +570,7 @@ impl Driver {
         Ended { index, end }: Ended,
         places: impl FnOnce(u64) -> Result<Vec<Arg<'a>>>,
     ) -> Task<Value> {
-        let places = places(index);
+        let (places, printed) = (places(index), end.printed());
         let offer = lock(&self.state).offer.clone();
         let outcome = match (end, offer) {
             (End::Error(e), _) => Err(e),
@@ -575,12 +590,12 @@ impl Driver {
                 }
             }
         };
-        Task { index, outcome }
+        Task { index, outcome, printed }
     }
 
     pub fn cancel(&self, index: u64) -> bool {
         let mut state = lock(&self.state);
-        let (was_open, _) = state.machine.cancel(index);
+        let was_open = state.machine.cancel(index);
         if was_open {
             self.abandon(&mut state, index);
             let text = format!("{}: task {index} was cancelled", self.name);
@@ -594,8 +609,8 @@ impl Driver {
     }
 
     fn abandon(&self, state: &mut State, index: u64) {
-        if let Some(flight) = state.jobs.remove(&index).and_then(|job| job.flight) {
-            flight.connection.abandon(flight.id, &flight.pending);
+        if let Some(mut job) = state.jobs.remove(&index) {
+            job.give_up();
         }
     }
 
@@ -624,6 +639,21 @@ impl Driver {
         if self.is_watched.load(Ordering::SeqCst) {
             self.inner.pump.nudge();
             self.inner.watcher.wake();
+        }
+    }
+}
+
+impl Job {
+    /// The flight of it that is over, if one is.
+    fn landed(&mut self) -> Option<Flight> {
+        let is_over = |flight: &&mut Option<Flight>| flight.as_ref().is_some_and(|f| f.pending.is_done());
+        self.flights.iter_mut().find(is_over)?.take()
+    }
+
+    /// Nobody waits for it any more.
+    fn give_up(&mut self) {
+        for flight in self.flights.iter_mut().filter_map(Option::take) {
+            flight.connection.abandon(flight.id, &flight.pending);
         }
     }
 }

@@ -15,6 +15,9 @@
 //!
 //! A task under which a server died is a *suspect*: it goes on alone on its next server, so that the next death tells
 //! whether it was this one. It is cleared when the server turns out to live: only the connection was cut.
+//!
+//! When all input was taken and nothing waits, a task whose server takes too long is given to a second one ([`super::tail`]).
+//! The first of the two that has something to say is the task's end; the other one is given up.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -24,16 +27,18 @@ use forebay_types::directory::ServerInfo;
 
 use super::Space;
 use super::fates::{Fates, TaskFate};
+use super::tail::{Lengths, Running};
+use crate::call::LIVES;
 use crate::call::pace::{Ns, Pace, SHORT, SOMETIMES, Speed};
 use crate::call::placement::{Choice, Placement, ServerView, TaskView, window};
 
 /// A server, by the number of its life.
 pub(super) type ServerKey = u64;
 
-/// Servers that a task may take along.
-pub(super) const LIVES: u8 = 3;
 /// Servers that are lost so soon one after the other were lost together: a host, and no task. A suspect waits as long.
 const TOGETHER: Ns = 100_000_000;
+/// One task of so many may be given to a second server, and one in any case.
+const MOST_DOUBLED: u64 = 10;
 /// Tasks that may be handed out late because earlier ones are, at least.
 const SPAN: u64 = 1_024;
 /// Most tasks that are pulled ahead.
@@ -52,6 +57,8 @@ pub(super) struct Rules {
     pub bytes: u64,
     /// Running a task twice is not the same as running it once.
     pub effects: bool,
+    /// At the end a second server may run a task, too.
+    pub tail: bool,
 }
 
 /// Times of a task, from its reply.
@@ -78,12 +85,18 @@ pub(super) enum Verdict {
 enum Place {
     Waiting,
     At(ServerKey),
+    /// It has left its server a moment ago.
+    Nowhere,
     Over,
 }
 
 #[derive(Debug)]
 struct Task {
     place: Place,
+    /// A second server that runs it, too.
+    second: Option<ServerKey>,
+    /// When it was sent to the first.
+    sent: Ns,
     bytes: u64,
     /// Servers that died when it had begun there, and when the last one did.
     deaths: u8,
@@ -148,6 +161,9 @@ pub(super) struct Machine {
     rate: f64,
     rated: (Ns, u64),
     sent: u64,
+    lengths: Lengths,
+    /// Tasks that were given to a second server.
+    doubled: u64,
 }
 
 impl Machine {
@@ -173,6 +189,8 @@ impl Machine {
             rate: 0.0,
             rated: (0, 0),
             sent: 0,
+            lengths: Lengths::default(),
+            doubled: 0,
         }
     }
 
@@ -214,7 +232,9 @@ impl Machine {
         let index = self.counts.pulled;
         self.counts.pulled += 1;
         self.bytes += bytes;
-        self.tasks.insert(index, Task { place, bytes, deaths: 0, last: 0, under: None, alone: false });
+        let task =
+            Task { place, second: None, sent: 0, bytes, deaths: 0, last: 0, under: None, alone: false };
+        self.tasks.insert(index, task);
         index
     }
 
@@ -316,6 +336,11 @@ impl Machine {
         self.servers.retain(|s| !s.is_closed || !s.under_way.is_empty());
     }
 
+    /// Servers that died when a task had begun there.
+    pub fn deaths(&self, index: u64) -> u8 {
+        self.tasks.get(&index).map_or(0, |task| task.deaths)
+    }
+
     /// Whether a task waits and no server would take it, however long.
     pub fn is_starved(&self) -> bool {
         self.is_waiting() && self.servers.iter().all(|s| s.is_closed)
@@ -371,10 +396,56 @@ impl Machine {
         }
         server.under_way.push_back(index);
         if let Some(task) = self.tasks.get_mut(&index) {
-            (task.place, task.alone) = (Place::At(server.key), alone);
+            (task.place, task.alone, task.sent) = (Place::At(server.key), alone, now);
         }
         self.counts.under_way += 1;
         self.sent += 1;
+    }
+
+    /// Whether a second server may run a task, too: all input was taken, and nothing waits.
+    pub fn may_double(&self) -> bool {
+        self.rules.tail && !self.rules.effects && self.ended && !self.is_waiting()
+    }
+
+    /// A task that a second server is to run, too, and which; it is there from now on.
+    pub fn double(&mut self, now: Ns) -> Option<(u64, ServerKey)> {
+        if !self.may_double() || self.doubled > self.counts.pulled / MOST_DOUBLED {
+            return None;
+        }
+        let idle = self.servers.iter().filter(|s| {
+            let is_free = s.under_way.len() < s.workers() as usize;
+            is_free
+                && !s.is_closed
+                && s.is_open(now)
+                && !s.under_way.iter().any(|task| self.is_suspect(*task))
+        });
+        let found =
+            idle.flat_map(|other| self.gains(other, now).map(move |(gain, index)| (gain, index, other.key)));
+        let (_, index, key) = found.max_by(|a, b| a.0.total_cmp(&b.0))?;
+        let server = self.servers.iter_mut().find(|s| s.key == key)?;
+        if server.under_way.is_empty() {
+            server.since = now;
+        }
+        server.under_way.push_back(index);
+        self.tasks.get_mut(&index)?.second = Some(key);
+        self.doubled += 1;
+        self.sent += 1;
+        Some((index, key))
+    }
+
+    /// The tasks that pay to be begun anew by that server, and by how much they are over sooner.
+    fn gains<'s>(&'s self, other: &'s Server, now: Ns) -> impl Iterator<Item = (f64, u64)> + 's {
+        let under_way = self.servers.iter().filter(|s| s.key != other.key).flat_map(|server| {
+            server.under_way.iter().enumerate().map(move |(place, index)| (server, place as u32, *index))
+        });
+        under_way.filter_map(move |(server, place, index)| {
+            let task = self.tasks.get(&index).filter(|t| t.second.is_none() && t.deaths == 0)?;
+            let begun = if server.workers() == 1 { task.sent.max(server.since) } else { task.sent };
+            let age = (place < server.workers()).then(|| now.saturating_sub(begun));
+            let running = Running { speed: &server.speed, age, before: place / server.workers() };
+            let gain = self.lengths.gain(&running, &other.speed, self.pace.beside(&other.speed))?;
+            Some((gain, index))
+        })
     }
 
     /// The server that the rule names, if it has room.
@@ -417,12 +488,13 @@ impl Machine {
     }
 
     /// A task did not go there, for want of room; it waits again, and the server gets nothing for a while.
-    pub fn refused(&mut self, index: u64, now: Ns) {
-        if let Some(key) = self.take_from_server(index) {
-            self.wait_again(index);
-            if let Some(server) = self.servers.iter_mut().find(|s| s.key == key) {
-                server.full = Some(now + 1_000_000);
-            }
+    pub fn refused(&mut self, index: u64, key: ServerKey, now: Ns) {
+        if !self.take_from_server(index, key) {
+            return;
+        }
+        self.wait_again(index);
+        if let Some(server) = self.servers.iter_mut().find(|s| s.key == key) {
+            server.full = Some(now + 1_000_000);
         }
     }
 
@@ -431,34 +503,67 @@ impl Machine {
         !self.suspects.is_empty() || self.servers.iter().any(|s| s.full.is_some())
     }
 
-    /// A task is at no server any more.
-    fn take_from_server(&mut self, index: u64) -> Option<ServerKey> {
-        let Some(Task { place: Place::At(key), .. }) = self.tasks.get(&index) else { return None };
-        let key = *key;
-        let server = self.servers.iter_mut().find(|s| s.key == key)?;
-        let at = server.under_way.iter().position(|task| *task == index)?;
+    /// A task is at that server no more; false if it was not.
+    fn take_from_server(&mut self, index: u64, key: ServerKey) -> bool {
+        let Some(server) = self.servers.iter_mut().find(|s| s.key == key) else { return false };
+        let Some(at) = server.under_way.iter().position(|task| *task == index) else { return false };
         server.under_way.remove(at);
         server.full = None;
-        self.counts.under_way -= 1;
-        Some(key)
+        self.left(index, key);
+        true
     }
 
+    /// A task is at no server any more.
+    fn take_from_all(&mut self, index: u64) {
+        while let Some(Task { place: Place::At(key), .. }) = self.tasks.get(&index) {
+            let key = *key;
+            if !self.take_from_server(index, key) {
+                break;
+            }
+        }
+    }
+
+    /// A task has left that server: it is the second one's, if there is one.
+    fn left(&mut self, index: u64, key: ServerKey) {
+        let Some(task) = self.tasks.get_mut(&index) else { return };
+        match task.second.take() {
+            Some(second) if second != key => task.place = Place::At(second),
+            Some(_) => {}
+            None => {
+                task.place = Place::Nowhere;
+                self.counts.under_way -= 1;
+            }
+        }
+    }
+
+    /// Whether a server has that task.
+    pub fn is_under_way(&self, index: u64) -> bool {
+        self.tasks.get(&index).is_some_and(|task| matches!(task.place, Place::At(_)))
+    }
+
+    /// A task waits for a server, unless one has it still.
     fn wait_again(&mut self, index: u64) {
         let Some(task) = self.tasks.get_mut(&index) else { return };
+        if matches!(task.place, Place::At(_)) {
+            return;
+        }
         task.place = Place::Waiting;
         let queue = if task.deaths > 0 { &mut self.suspects } else { &mut self.waiting };
         let at = queue.partition_point(|other| *other < index);
         queue.insert(at, index);
     }
 
-    /// A reply to a task has come: it is at no server. What it says follows.
-    pub fn came(&mut self, index: u64, times: Option<Times>, now: Ns) {
-        let Some(key) = self.take_from_server(index) else { return };
+    /// A reply to a task has come: that server has it no more. What it says follows.
+    pub fn came(&mut self, index: u64, key: ServerKey, times: Option<Times>, now: Ns) {
+        if !self.take_from_server(index, key) {
+            return;
+        }
         if let Some(server) = self.servers.iter_mut().find(|s| s.key == key) {
             server.since = now;
             if let Some(Times { ran, waited, total, there }) = times {
                 server.speed.tells(there, server.under_way.len() as u32 + 1);
                 self.pace.learn(&mut server.speed, ran);
+                self.lengths.learn(&server.speed, ran);
                 if self.tasks.get(&index).is_some_and(|task| task.alone) {
                     server.speed.took_beside(total.saturating_sub(ran).saturating_sub(waited));
                 }
@@ -467,17 +572,19 @@ impl Machine {
         self.servers.retain(|s| !s.is_closed || !s.under_way.is_empty());
     }
 
-    /// The server that had it did nothing: it goes to another one.
+    /// The server that had it did nothing: it goes to another one, unless a second one has it.
     pub fn again(&mut self, index: u64) {
         self.wait_again(index);
     }
 
     /// A task has ended, with so many bytes of results.
     pub fn over(&mut self, index: u64, fate: TaskFate, results: u64) {
-        let Some(task) = self.tasks.get_mut(&index) else { return };
+        let Some(task) = self.tasks.get(&index) else { return };
         if task.place == Place::Over {
             return;
         }
+        self.take_from_all(index);
+        let Some(task) = self.tasks.get_mut(&index) else { return };
         task.place = Place::Over;
         self.bytes = self.bytes - task.bytes + results;
         self.kept += results;
@@ -500,10 +607,10 @@ impl Machine {
     pub fn lost(&mut self, key: ServerKey, now: Ns) -> Vec<(u64, Verdict)> {
         let Some(at) = self.servers.iter().position(|s| s.key == key) else { return Vec::new() };
         let server = self.servers.remove(at);
-        self.counts.under_way -= server.under_way.len() as u64;
         let mut over = Vec::new();
         let workers = server.workers() as usize;
         for (place, index) in server.under_way.into_iter().enumerate() {
+            self.left(index, key);
             if self.rules.effects {
                 over.push((index, Verdict::Unknown));
                 continue;
@@ -514,7 +621,7 @@ impl Machine {
             if had_begun {
                 (task.deaths, task.last, task.under) = (task.deaths + 1, now, Some(key));
             }
-            match task.deaths >= LIVES {
+            match task.deaths >= LIVES && task.place == Place::Nowhere {
                 true => over.push((index, Verdict::Kills)),
                 false => self.wait_again(index),
             }
@@ -527,20 +634,19 @@ impl Machine {
         self.suspects.drain(..).chain(self.waiting.drain(..)).collect()
     }
 
-    /// A task is not wanted any more: where it is, if it was sent. False when it is over already.
-    pub fn cancel(&mut self, index: u64) -> (bool, Option<ServerKey>) {
-        let Some(task) = self.tasks.get(&index) else { return (false, None) };
-        let key = match task.place {
-            Place::Over => return (false, None),
-            Place::At(_) => self.take_from_server(index),
+    /// A task is not wanted any more. False when it is over already.
+    pub fn cancel(&mut self, index: u64) -> bool {
+        let Some(task) = self.tasks.get(&index) else { return false };
+        match task.place {
+            Place::Over => return false,
             Place::Waiting => {
                 self.waiting.retain(|other| *other != index);
                 self.suspects.retain(|other| *other != index);
-                None
             }
-        };
+            Place::At(_) | Place::Nowhere => {}
+        }
         self.over(index, TaskFate::Cancelled, 0);
-        (true, key)
+        true
     }
 
     /// Whether [`Machine::deliver`] has something.

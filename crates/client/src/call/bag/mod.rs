@@ -25,8 +25,11 @@
 
 mod driver;
 mod fates;
+mod knocks;
+mod losses;
 mod machine;
 mod results;
+mod tail;
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -35,6 +38,7 @@ use std::time::{Duration, Instant};
 use forebay_types::{ArrayMeta, Code, Error, Result, Signature};
 
 use super::args::{Arg, Value};
+use super::reply::Printed;
 use super::table::Offer;
 use super::{Client, lock};
 use driver::{Driver, Ended, Held};
@@ -56,11 +60,14 @@ pub struct BagOptions {
     pub window: Option<u32>,
     /// Most bytes of arguments and results that are kept; by default 256 MiB, or an eighth of the memory if that is less.
     pub bytes: Option<u64>,
+    /// At the end, when nothing waits, a task whose server is slow or late is given to a second one, too; the first end of
+    /// the two counts. Not of services with effects.
+    pub tail: bool,
 }
 
 impl Default for BagOptions {
     fn default() -> BagOptions {
-        BagOptions { ordered: true, window: None, bytes: None }
+        BagOptions { ordered: true, window: None, bytes: None, tail: true }
     }
 }
 
@@ -80,6 +87,8 @@ pub struct Task<V = TaskValue> {
     pub index: u64,
     /// Its results in the order of the signature, or its error.
     pub outcome: Result<Vec<V>>,
+    /// What the service printed, if it has failed and its server tells.
+    pub printed: Option<Printed>,
 }
 
 /// What a bag does next.

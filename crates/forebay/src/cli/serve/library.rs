@@ -4,6 +4,7 @@ use super::Serve;
 use forebay::serve::{Body, Call, Host, Server, Signals};
 use forebay::{Error, Result, parse_bytes};
 use forebay_foreign::{Loaded, board};
+use forebay_host::output::Output;
 use forebay_idl::{IDL, Library};
 use forebay_types::Signature;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -56,6 +57,8 @@ pub fn run(options: &Serve, idl: &Path, parent: u32) -> Result<()> {
     let board = std::io::stdin().as_fd().try_clone_to_owned();
     let board = board.map_err(|e| Error::io("cannot keep the board of the supervisor", e))?;
     board::write_to(&File::from(board))?;
+    // Before it is loaded, for a library may look whether it prints to a terminal.
+    let output = Output::adopt(&options.output)?;
     let (file, text) = text(idl)?;
     let library = Library::parse(&file, &text)?;
     let path = path_of(options, &library, idl)?;
@@ -63,7 +66,7 @@ pub fn run(options: &Serve, idl: &Path, parent: u32) -> Result<()> {
     let name = options.name.clone().unwrap_or_else(|| {
         Path::new(&path).file_name().map_or_else(|| path.clone(), |n| n.to_string_lossy().into_owned())
     });
-    let mut server = Server::new(&name).supervised();
+    let mut server = Server::new(&name).supervised().output(output);
     // With a process for each worker this one has one.
     if let Some(workers) = if library.has_processes() { Some(1) } else { options.workers } {
         server = server.workers(workers as usize);

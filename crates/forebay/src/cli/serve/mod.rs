@@ -12,7 +12,7 @@ use std::path::PathBuf;
 /// Offer services, until Ctrl-C: those of a Python file, or the routines of a compiled library.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Example:\n  forebay serve poisson1d.py --workers 2\n  forebay serve libopenblas.so.0 --idl blas.fbi\n  forebay serve --check blas.fbi"
+    after_help = "Example:\n  forebay serve poisson1d.py --workers 2\n  forebay serve poisson1d.py --restart\n  forebay serve libopenblas.so.0 --idl blas.fbi\n  forebay serve --check blas.fbi"
 )]
 pub struct Serve {
     /// The Python file with functions marked @fb.service; with --idl the library, unless the interface file names it.
@@ -47,12 +47,18 @@ pub struct Serve {
     /// any port when the agent listens or is on another host.
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
+    /// Start the services again when something has ended their process, after 0.1 s to 30 s. That of a library always is.
+    #[arg(long)]
+    restart: bool,
     /// End when standard input is closed, so as not to outlive the program that started it.
     #[arg(long)]
     stop_with_stdin: bool,
     /// The process of the supervisor: this one loads the library.
     #[arg(long, hide = true, value_name = "PID")]
     child_of: Option<u32>,
+    /// Descriptors of the supervisor's for what it prints.
+    #[arg(long, hide = true, value_delimiter = ',')]
+    output: Vec<i32>,
     /// Routines that are offered no more.
     #[arg(long, hide = true, value_delimiter = ',')]
     withdrawn: Vec<String>,

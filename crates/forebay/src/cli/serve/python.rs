@@ -30,6 +30,9 @@ pub fn serve(options: &Serve, file: &Path) -> Result<()> {
     if let Some(listen) = &options.listen {
         command.arg("--listen").arg(listen);
     }
+    if options.restart {
+        command.arg("--restart");
+    }
     if options.stop_with_stdin {
         command.arg("--stop-with-stdin");
     }

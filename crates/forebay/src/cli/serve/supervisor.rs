@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! supervisor --- board: which routines run, in shared memory
+//!            --- output: what the child prints goes through pipes, and what it left there goes on when it has died
 //!            --- child: loads the library, serves; dies with the supervisor
 //! ```
 //! The supervisor has no library and no client, so nothing of theirs can end it. A routine that has run in three deaths
@@ -9,12 +10,14 @@
 //! workers, each a server with one worker.
 
 use super::{Serve, library};
+use forebay::serve::tell_of_death;
 use forebay::{Error, Result};
 use forebay_foreign::board;
-use forebay_host::{directories, environment, lock, sockets, wait::jitter};
+use forebay_host::output::Pipe;
+use forebay_host::wait::pause_before;
+use forebay_host::{environment, lock};
 use forebay_idl::{Library, NATIVE};
-use forebay_link::Locator;
-use forebay_types::directory::BrokerRequest;
+use forebay_types::ending;
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -27,9 +30,6 @@ use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-/// Until the first start again; each further one waits twice as long.
-const FIRST_WAIT: Duration = Duration::from_millis(100);
-const LONGEST_WAIT: Duration = Duration::from_secs(30);
 /// After so long a life the waiting begins anew.
 const LONG_LIFE: Duration = Duration::from_secs(60);
 /// So many deaths, and a routine is withdrawn; so many before anything is served, and all is given up.
@@ -38,8 +38,8 @@ const DEATHS: u32 = 3;
 const MOST: u32 = 1_024;
 /// How long the child may take to its end.
 const GRACE: Duration = Duration::from_secs(15);
-/// How long the broker may take to hear how the child died.
-const TELL: Duration = Duration::from_secs(2);
+/// Bytes of its last lines that the broker is told.
+const TOLD: usize = 3 * 1024;
 /// Stacks of its threads: automatic arrays of Fortran lie there.
 const STACK: &str = "67108864";
 
@@ -52,6 +52,8 @@ enum Heard {
 struct Shared {
     library: Library,
     losses: Mutex<Losses>,
+    /// Who starts a child: what that one is handed no other one may get.
+    starts: Mutex<()>,
 }
 
 #[derive(Default)]
@@ -73,7 +75,7 @@ struct Supervisor<'a> {
 pub fn run(options: &Serve, idl: &Path) -> Result<()> {
     let read = library::read(idl)?;
     library::path_of(options, &read, idl)?;
-    let shared = Shared { library: read, losses: Mutex::default() };
+    let shared = Shared { library: read, losses: Mutex::default(), starts: Mutex::default() };
     let count = if shared.library.has_processes() { options.workers.unwrap_or(1).max(1) } else { 1 };
     if count > MOST {
         return Err(Error::bad(format!("--workers {count} are more than {MOST} processes; give less")));
@@ -111,10 +113,11 @@ impl<'a> Supervisor<'a> {
     }
 
     fn serve(&mut self) -> Result<()> {
-        let (mut wait, mut unready) = (FIRST_WAIT, 0);
+        let (mut restarts, mut unready) = (0, 0);
         loop {
             board::clear(&self.board)?;
-            let mut child = self.start()?;
+            let mut output = [Pipe::new()?, Pipe::new()?];
+            let mut child = self.start(&mut output)?;
             let pid = child.id();
             let (tell, began) = (self.tell.clone(), Instant::now());
             thread("wait", move || {
@@ -123,12 +126,15 @@ impl<'a> Supervisor<'a> {
                     let _ = tell.send(Heard::Ended(status));
                 }
             })?;
-            let status = match self.events.recv() {
-                Ok(Heard::Ended(status)) => status,
-                Ok(Heard::Signal) | Err(_) => return self.end(pid),
+            let heard = self.events.recv();
+            let (status, ended) = match heard {
+                Ok(Heard::Ended(status)) => (Some(status), Ok(())),
+                Ok(Heard::Signal) | Err(_) => (None, self.end(pid)),
             };
-            // It may have been killed.
-            let _ = directories::runtime_dir().map(|dir| sockets::sweep_sockets(&dir));
+            let [out, err] = output;
+            out.end(1);
+            let last_lines = err.end(2);
+            let Some(status) = status else { return ended };
             let seen = board::read_from(&self.board)?;
             match status.code() {
                 // A routine that ends the process says so by what runs.
@@ -142,39 +148,42 @@ impl<'a> Supervisor<'a> {
                     "the library ended its process {DEATHS} times while it was loaded ({status}); try `forebay serve --check`"
                 )));
             }
-            if began.elapsed() > LONG_LIFE {
-                wait = FIRST_WAIT;
-            }
-            let waits = jitter(wait);
+            restarts = if began.elapsed() > LONG_LIFE { 1 } else { restarts + 1 };
+            let waits = pause_before(restarts);
             let withdrawn = self.count(&seen.routines);
-            self.tell_of_death(status, &seen, &withdrawn, waits);
+            self.tell_of_death(status, &seen, &withdrawn, waits, &last_lines);
             if let Ok(Heard::Signal) | Err(RecvTimeoutError::Disconnected) = self.events.recv_timeout(waits) {
                 return Ok(());
             }
-            wait = (wait * 2).min(LONGEST_WAIT);
         }
     }
 
-    fn start(&self) -> Result<Child> {
+    fn start(&self, output: &mut [Pipe; 2]) -> Result<Child> {
         let exe = std::env::current_exe().map_err(|e| Error::io("cannot find this program", e))?;
         // A program that was installed anew since this process began goes on as the one that it was.
         let exe = if exe.is_file() { exe } else { PathBuf::from("/proc/self/exe") };
         let board = self.board.try_clone().map_err(|e| Error::io("cannot hand the board over", e))?;
         let mut command = Command::new(exe);
+        let _alone = lock(&self.shared.starts);
+        let handed: Vec<String> = handed_over(output, true)?.iter().map(i32::to_string).collect();
         command
             .args(std::env::args_os().skip(1).filter(|word| word != "--stop-with-stdin"))
-            .args(["--child-of", &std::process::id().to_string()])
+            .args(["--child-of", &std::process::id().to_string(), "--output", &handed.join(",")])
             .stdin(Stdio::from(board))
             // Stubs of this very library would call themselves.
             .env_remove("LD_PRELOAD")
             .env(environment::STUBS, "off")
             .env("RUST_MIN_STACK", STACK)
+            // What Fortran prints goes at once, as what C prints line by line: a crash takes nothing along.
+            .env("GFORTRAN_UNBUFFERED_PRECONNECTED", "y")
             .envs(self.shared.library.settings.env.iter().map(|(name, value)| (name, value)));
         let withdrawn = &lock(&self.shared.losses).withdrawn;
         if !withdrawn.is_empty() {
             command.args(["--withdrawn", &withdrawn.join(",")]);
         }
-        command.spawn().map_err(|e| Error::io("cannot start the process of the library", e))
+        let child = command.spawn().map_err(|e| Error::io("cannot start the process of the library", e));
+        handed_over(output, false)?;
+        child
     }
 
     /// Counts a death; gives the routines that have ended too many lives now.
@@ -195,18 +204,30 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Says what has happened.
-    fn tell_of_death(&self, status: ExitStatus, seen: &board::Seen, withdrawn: &[String], waits: Duration) {
+    fn tell_of_death(
+        &self,
+        status: ExitStatus,
+        seen: &board::Seen,
+        withdrawn: &[String],
+        waits: Duration,
+        last_lines: &str,
+    ) {
         let name = |number: &u32| self.shared.library.routines.get(*number as usize).map(|r| r.name.clone());
         let names: Vec<String> = seen.routines.iter().filter_map(name).collect();
         let within = if names.is_empty() { String::new() } else { format!(" in {}", names.join(", ")) };
         let how = format!("{}{within}", how_ended(status));
         if let Some(incarnation) = seen.incarnation {
+            let said = match ending(last_lines.trim_end(), TOLD) {
+                "" => String::new(),
+                said => format!("; at last it wrote to standard error:\n{said}"),
+            };
             let both = |name: &String| [name.clone(), format!("{NATIVE}{name}")];
-            let withdrawn = withdrawn.iter().flat_map(both).collect();
-            let died = BrokerRequest::Died { incarnation, how: how.clone(), withdrawn };
-            // Clients that hear nothing of it say what they know: that it died.
-            let _ =
-                Locator::at(None).connect("supervisor", TELL).and_then(|mut w| w.ask_with(&died, &[], TELL));
+            tell_of_death(
+                None,
+                incarnation,
+                &format!("{how}{said}"),
+                withdrawn.iter().flat_map(both).collect(),
+            );
         }
         eprintln!(
             "forebay serve: the process of the library has died: {how}; it is started again in {:.1} s",
@@ -234,6 +255,12 @@ impl<'a> Supervisor<'a> {
             }
         }
     }
+}
+
+/// The numbers of the descriptors that a child is handed, or what is left of them here when it has started.
+fn handed_over(output: &mut [Pipe; 2], inherits: bool) -> Result<Vec<i32>> {
+    let each = output.iter_mut().map(|pipe| pipe.hand_over(inherits));
+    Ok(each.collect::<Result<Vec<_>>>()?.concat())
 }
 
 /// How a process has ended, for people: a signal, or a call of `exit`, which no routine should make.

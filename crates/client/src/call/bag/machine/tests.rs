@@ -31,6 +31,8 @@ struct Events {
     unknown: u64,
     starved: u64,
     wrong: u64,
+    doubled: u64,
+    first_of_two: u64,
 }
 
 fn simulate(seed: u64, events: &mut Events) {
@@ -40,6 +42,7 @@ fn simulate(seed: u64, events: &mut Events) {
         window: (dice.throw(4) == 0).then_some(1 + dice.throw(8) as u32),
         bytes: 10_000,
         effects: dice.throw(4) == 0,
+        tail: dice.throw(4) > 0,
     };
     let tasks = dice.throw(300);
     // Whatever runs it, dies.
@@ -102,7 +105,7 @@ fn simulate(seed: u64, events: &mut Events) {
         while let Some((task, key)) = machine.place(&Named::Least, now) {
             assert!(machine.servers.iter().any(|s| s.key == key && !s.is_closed));
             if dice.throw(30) == 0 {
-                machine.refused(task, now);
+                machine.refused(task, key, now);
                 events.refused += 1;
                 continue;
             }
@@ -112,6 +115,17 @@ fn simulate(seed: u64, events: &mut Events) {
                 let beside = at.iter().filter(|(_, k)| *k == key).count();
                 assert_eq!(beside, 1, "seed {seed}: a suspect is not alone");
             }
+        }
+        while let Some((task, key)) = machine.double(now) {
+            assert!(!rules.effects && rules.tail && machine.counts().pulled == tasks, "seed {seed}");
+            let before: Vec<ServerKey> = at.iter().filter(|(t, _)| *t == task).map(|(_, k)| *k).collect();
+            assert!(before.len() == 1 && before[0] != key, "seed {seed}: {task} from {before:?} to {key}");
+            if dice.throw(10) == 0 {
+                machine.refused(task, key, now);
+                break;
+            }
+            events.doubled += 1;
+            at.push((task, key));
         }
         for _ in 0..dice.throw(4) {
             if at.is_empty() {
@@ -133,26 +147,28 @@ fn simulate(seed: u64, events: &mut Events) {
             let ran = dice.throw(5_000_000);
             machine.came(
                 task,
+                key,
                 Some(Times { ran, waited: 0, total: ran + dice.throw(100_000), there: 1 }),
                 now,
             );
+            let others = at.len();
             if dice.throw(40) == 0 {
                 machine.again(task);
             } else {
                 machine.over(task, TaskFate::Done, dice.throw(5_000));
                 end(task);
+                at.retain(|(t, _)| *t != task);
+                events.first_of_two += (others - at.len()) as u64;
             }
         }
         let pulled = machine.counts().pulled;
         if dice.throw(30) == 0 && pulled > 0 {
             let task = pulled - 1 - dice.throw(pulled.min(8));
-            let (was_open, key) = machine.cancel(task);
-            if was_open {
+            if machine.cancel(task) {
                 events.cancelled += 1;
                 end(task);
                 at.retain(|(t, _)| *t != task);
             }
-            assert!(key.is_none() || was_open);
         }
         if machine.is_starved() && dice.throw(30) == 0 {
             for task in machine.give_up() {
@@ -165,7 +181,10 @@ fn simulate(seed: u64, events: &mut Events) {
             delivered.extend(machine.deliver());
         }
         let counts = machine.counts();
-        assert_eq!(counts.under_way, at.len() as u64, "seed {seed}");
+        let mut under_way: Vec<u64> = at.iter().map(|(task, _)| *task).collect();
+        under_way.sort_unstable();
+        under_way.dedup();
+        assert_eq!(counts.under_way, under_way.len() as u64, "seed {seed}");
         let held: u64 = machine.tasks.values().map(|t| t.bytes).sum();
         assert_eq!(machine.bytes, held, "seed {seed}");
         if machine.is_over() {
@@ -187,16 +206,22 @@ fn whatever_happens_to_servers_each_task_has_one_end() {
     for seed in 0..3_000 {
         simulate(seed, &mut events);
     }
-    let Events { replies, deaths, cuts, refused, withdrawn, cancelled, killers, unknown, starved, wrong } =
-        events;
+    let Events {
+        replies, deaths, cuts, refused, withdrawn, cancelled, killers, unknown, starved, wrong, ..
+    } = events;
     let all = [replies, deaths, cuts, refused, withdrawn, cancelled, killers, unknown, starved, wrong];
-    assert!(all.iter().all(|n| *n > 100), "each happened often: {events:?}");
+    assert!(
+        all.into_iter().chain([events.doubled, events.first_of_two]).all(|n| n > 100),
+        "each happened often: {events:?}"
+    );
 }
 
 /// How long a list of tasks takes on servers of those speeds, and the ideal.
 fn makespan(lengths: &[f64], speeds: &[f64], beside: f64) -> (f64, f64) {
-    let mut machine =
-        Machine::new("f", Rules { ordered: false, window: None, bytes: u64::MAX, effects: false });
+    let mut machine = Machine::new(
+        "f",
+        Rules { ordered: false, window: None, bytes: u64::MAX, effects: false, tail: true },
+    );
     for key in 0..speeds.len() {
         machine.offered(&server(key as u64, 1));
     }
@@ -225,7 +250,12 @@ fn makespan(lengths: &[f64], speeds: &[f64], beside: f64) -> (f64, f64) {
         now = end;
         let (task, begin, end) = running[server].take().unwrap();
         let ran = (end - begin) as u64;
-        machine.came(task, Some(Times { ran, waited: 0, total: ran + beside as u64, there: 1 }), now as u64);
+        machine.came(
+            task,
+            server as u64,
+            Some(Times { ran, waited: 0, total: ran + beside as u64, there: 1 }),
+            now as u64,
+        );
         machine.over(task, TaskFate::Done, 0);
         machine.deliver();
         over += 1;
@@ -238,7 +268,7 @@ fn makespan(lengths: &[f64], speeds: &[f64], beside: f64) -> (f64, f64) {
 #[test]
 fn a_task_whose_server_is_there_again_is_no_suspect() {
     let mut machine =
-        Machine::new("f", Rules { ordered: true, window: None, bytes: u64::MAX, effects: false });
+        Machine::new("f", Rules { ordered: true, window: None, bytes: u64::MAX, effects: false, tail: true });
     machine.offered(&server(1, 1));
     let task = machine.pulled(0);
     let mut now = 0;
@@ -284,13 +314,15 @@ fn uneven_tasks_and_uneven_servers_take_little_longer_than_they_must() {
 #[test]
 fn a_server_has_more_short_tasks_than_long_ones() {
     let windows = [300, 100_000, 100_000_000].map(|ran| {
-        let mut machine =
-            Machine::new("f", Rules { ordered: true, window: None, bytes: u64::MAX, effects: false });
+        let mut machine = Machine::new(
+            "f",
+            Rules { ordered: true, window: None, bytes: u64::MAX, effects: false, tail: true },
+        );
         machine.offered(&server(1, 2));
         for _ in 0..20 {
             let task = machine.pulled(0);
             assert_eq!(machine.place(&Named::Least, 0), Some((task, 1)));
-            machine.came(task, Some(Times { ran, waited: 0, total: ran + 3_000, there: 1 }), 0);
+            machine.came(task, 1, Some(Times { ran, waited: 0, total: ran + 3_000, there: 1 }), 0);
             machine.over(task, TaskFate::Done, 0);
         }
         machine.window(&machine.servers[0])
@@ -300,12 +332,13 @@ fn a_server_has_more_short_tasks_than_long_ones() {
 
 #[test]
 fn a_task_larger_than_the_bound_runs_alone() {
-    let mut machine = Machine::new("f", Rules { ordered: true, window: None, bytes: 100, effects: false });
+    let mut machine =
+        Machine::new("f", Rules { ordered: true, window: None, bytes: 100, effects: false, tail: true });
     machine.offered(&server(1, 4));
     machine.pulled(1_000);
     assert!(!machine.wants_input());
     let (task, _) = machine.place(&Named::Least, 0).unwrap();
-    machine.came(task, None, 0);
+    machine.came(task, 1, None, 0);
     machine.over(task, TaskFate::Done, 500);
     assert!(!machine.wants_input());
     machine.deliver();
@@ -314,7 +347,8 @@ fn a_task_larger_than_the_bound_runs_alone() {
 
 #[test]
 fn a_task_that_nobody_asked_for_finds_its_place_until_results_that_nobody_took_have_it() {
-    let mut machine = Machine::new("f", Rules { ordered: true, window: None, bytes: 100, effects: false });
+    let mut machine =
+        Machine::new("f", Rules { ordered: true, window: None, bytes: 100, effects: false, tail: true });
     machine.offered(&server(1, 2));
     let first = machine.pulled(60);
     assert_eq!(machine.space(), Space::Free);
@@ -322,12 +356,12 @@ fn a_task_that_nobody_asked_for_finds_its_place_until_results_that_nobody_took_h
     // Both are under way, and may leave nothing behind.
     assert_eq!(machine.space(), Space::Later);
     while machine.place(&Named::Least, 0).is_some() {}
-    machine.came(first, None, 0);
+    machine.came(first, 1, None, 0);
     machine.over(first, TaskFate::Done, 160);
     assert_eq!(machine.space(), Space::Taken);
     machine.deliver();
     assert_eq!(machine.space(), Space::Free);
-    machine.came(first + 1, None, 0);
+    machine.came(first + 1, 1, None, 0);
     machine.over(first + 1, TaskFate::Failed, 0);
     machine.deliver();
     assert!(machine.is_idle());
@@ -339,4 +373,45 @@ fn a_task_that_nobody_asked_for_finds_its_place_until_results_that_nobody_took_h
     assert_eq!(machine.space(), Space::Taken);
     machine.end();
     assert!(!machine.is_idle() && machine.has_ended());
+}
+
+#[test]
+fn the_last_task_of_a_late_server_is_given_to_a_second_one_and_whoever_is_first_ends_it() {
+    let rules = Rules { ordered: true, window: None, bytes: u64::MAX, effects: false, tail: true };
+    for (tail, second_is_lost) in [(true, false), (true, true), (false, false)] {
+        let mut machine = Machine::new("f", Rules { tail, ..rules });
+        machine.offered(&server(1, 1));
+        machine.offered(&server(2, 1));
+        let mut now = 0;
+        for _ in 0..20 {
+            let task = machine.pulled(0);
+            let (_, key) = machine.place(&Named::Least, now).unwrap();
+            now += 1_000_000;
+            let times = Times { ran: 1_000_000, waited: 0, total: 1_010_000, there: 1 };
+            machine.came(task, key, Some(times), now);
+            machine.over(task, TaskFate::Done, 0);
+            machine.deliver();
+        }
+        let last = machine.pulled(0);
+        let (_, key) = machine.place(&Named::Least, now).unwrap();
+        now += 100_000_000;
+        assert_eq!(machine.double(now), None, "there may be more input");
+        machine.end();
+        let second = machine.double(now);
+        assert_eq!(second, tail.then_some((last, 3 - key)));
+        assert_eq!(machine.double(now), None, "not a third one");
+        assert_eq!(machine.counts().under_way, 1);
+        if second_is_lost {
+            assert!(machine.lost(3 - key, now).is_empty());
+            assert!(machine.is_under_way(last) && !machine.is_waiting());
+            machine.came(last, key, None, now);
+        } else if tail {
+            machine.came(last, 3 - key, None, now);
+            assert!(machine.is_under_way(last));
+        }
+        machine.over(last, TaskFate::Done, 0);
+        machine.deliver();
+        assert!(machine.is_over() && machine.counts().under_way == 0);
+        assert!(machine.servers.iter().all(|s| s.under_way.is_empty()));
+    }
 }

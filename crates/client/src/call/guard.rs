@@ -1,0 +1,107 @@
+//! Calls under way that nobody waits for just now. When their server is lost they are issued again at once, not only when
+//! somebody comes to wait for them.
+//!
+//! ```text
+//! call_async -> Guard: weak references ... a server hangs up, or is stopped -> tend() of each -> queue -> another server
+//! ```
+//! One thread of the client sleeps until a server hangs up. It takes no replies and polls nothing, so whoever waits
+//! for a call is not disturbed. It lives while calls are under way, and a little longer.
+
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use forebay_host::wait::{self, PollFlags};
+
+use super::connection::Connection;
+use super::lead::LOOK;
+use super::{Client, Inner, lock};
+
+/// So often it looks in vain before it ends.
+const LOOKS: u32 = 10;
+/// So many calls are noted before those that are over are struck out.
+const FEW: usize = 64;
+
+/// A call that is tended while nobody waits for it.
+pub trait Guarded: Send + Sync {
+    /// Issues the call again if its server is lost, unless somebody has the call just now; says whether that is still
+    /// to be done. It waits for nothing.
+    fn tend(&self) -> bool;
+}
+
+/// The calls of one client that are tended.
+#[derive(Default)]
+pub(super) struct Guard(Mutex<Calls>);
+
+#[derive(Default)]
+struct Calls {
+    noted: Vec<Weak<dyn Guarded>>,
+    /// As many as are noted before those that are over are struck out.
+    most: usize,
+    runs: bool,
+}
+
+impl Client {
+    /// Has a call issued again as soon as its server is lost.
+    pub fn guard<G: Guarded + 'static>(&self, call: &Arc<G>) {
+        let mut calls = lock(&self.inner.guard.0);
+        if calls.noted.len() >= calls.most {
+            calls.noted.retain(|call| call.strong_count() > 0);
+            calls.most = FEW.max(2 * calls.noted.len());
+        }
+        let call: Weak<dyn Guarded> = Arc::<G>::downgrade(call);
+        calls.noted.push(call);
+        if !calls.runs {
+            let inner = Arc::downgrade(&self.inner);
+            // Without it the call is issued again when somebody waits for it.
+            calls.runs = std::thread::Builder::new().name("guard".into()).spawn(move || run(&inner)).is_ok();
+        }
+    }
+}
+
+impl Guard {
+    /// Tends all; says whether something is still to be done.
+    fn tend(&self) -> bool {
+        let noted: Vec<_> = lock(&self.0).noted.iter().filter_map(Weak::upgrade).collect();
+        noted.iter().fold(false, |again, call| call.tend() | again)
+    }
+
+    /// Ends, unless a call has come meanwhile; says whether it does.
+    fn ends(&self, inner: &Inner) -> bool {
+        let mut calls = lock(&self.0);
+        calls.runs = inner.pump.busy().next().is_some();
+        !calls.runs
+    }
+}
+
+fn run(inner: &Weak<Inner>) {
+    let (mut seen, mut again, mut vain) = (0, true, 0);
+    loop {
+        let Some(client) = inner.upgrade() else { return };
+        let busy: Vec<Arc<Connection>> = client.pump.busy().collect();
+        vain = if busy.is_empty() && !again { vain + 1 } else { 0 };
+        if vain > LOOKS && client.guard.ends(&client) {
+            return;
+        }
+        // A client that is not used any more is to end meanwhile.
+        drop(client);
+        rest(&busy);
+        busy.iter().for_each(|connection| connection.look());
+        let Some(client) = inner.upgrade() else { return };
+        let changes = client.pump.changes();
+        if again || changes != seen || busy.iter().any(|c| c.lost().is_some()) {
+            again = client.guard.tend();
+            seen = client.pump.changes();
+        }
+    }
+}
+
+/// Sleeps until one of these servers hangs up, or a while.
+fn rest(busy: &[Arc<Connection>]) {
+    if busy.iter().any(|c| c.lost().is_some()) {
+        return std::thread::sleep(LOOK / 10);
+    }
+    let hung_up = busy.iter().map(|c| (c.socket().0, PollFlags::RDHUP));
+    if wait::any(hung_up, Some(LOOK)).is_err() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
