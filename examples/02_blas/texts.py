@@ -178,6 +178,12 @@ LINES = {}
 for _p, _t, _r in (("s", "f32", "f32"), ("d", "f64", "f64"), ("c", "c64", "f32"), ("z", "c128", "f64")):
     LINES[f"{_p}lartg"] = f"{_p}lartg(f:{_t}, g:{_t}, out c:{_r}, out s:{_t}, out r:{_t})"
     LINES[f"{_p}lassq"] = f"{_p}lassq(n:i32, in x:{_t}[n] inc incx, incx, inout scl:{_r}, inout sumsq:{_r})"
+# Its head says that w goes in only; it is written over.
+for _p, _t in (("s", "f32"), ("d", "f64")):
+    LINES[f"{_p}laed9"] = (
+        f"{_p}laed9(k:i32, kstart:i32, kstop:i32, n:i32, inout d:{_t}[n], inout q:{_t}[n,n] ld ldq, ldq, rho:{_t}, "
+        f"in dlamda:{_t}[k], inout w:{_t}[k], inout s:{_t}[k,k] ld lds, lds, out info:i32 status) xerbla"
+    )
 
 # What is not served because nobody has seen it keep to what is said of it.
 UNSEEN = "`forebay serve --check --call` and the programs of LAPACK's own tests have not shown that its line is true"

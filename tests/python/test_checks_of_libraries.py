@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import platform
 import subprocess
 import sys
@@ -43,6 +45,18 @@ def test_the_interface_files_of_the_example_are_true_as_far_as_can_be_seen(
         assert (tmp_path / name).read_text() == (BLAS / name).read_text(), f"run  python {BLAS / 'make.py'}"
         out = place.command("serve", "--check", BLAS / name, "--call", timeout=100)
         assert out.endswith("nothing is wrong that could be seen\n")
+
+
+@pytest.mark.skipif(os.environ.get("FOREBAY_LAPACK_TESTS") != "all", reason="takes minutes; make deep")
+def test_no_other_line_of_all_of_lapack_is_wrong_than_those_that_are_listed(place: Place) -> None:
+    words = ("--check", BLAS / "lapack_all.fbi", "--call")
+    process = place.forebay("--json", "serve", *words)
+    out, _ = process.communicate(timeout=1800)
+    told = [line for line in map(json.loads, out.splitlines()) if "routine" in line]
+    lines = (BLAS / "unchecked.txt").read_text().splitlines()
+    listed = {name for line in lines if not line.startswith("#") for name in line.split()}
+    assert len(told) == 1598
+    assert {line["routine"] for line in told if line["faults"]} - listed == set()
 
 
 LIARS = r"""
