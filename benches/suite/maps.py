@@ -78,18 +78,10 @@ def python_ways(broker: str, environment: dict[str, str], workers: int, *more: s
     ]
     for who, package in (("joblib", "joblib"), ("Dask", "distributed"), ("Ray", "ray")):
         name = who.lower()
-        found.append(
-            rivals.build_or_absent(
-                who,
-                lambda name=name, package=package: (
-                    command(str(rivals.PYTHON), name, counts[name])
-                    if rivals.python_package(package)
-                    else None
-                ),
-                "its own batches" if name == "joblib" else "chunks of 100; one each if uneven",
-                rounds=1,
-            )
-        )
+        here = rivals.python_package(package)
+        way = command(str(rivals.PYTHON), name, counts[name]) if here else None
+        setting = "its own batches" if name == "joblib" else "chunks of 100; one each if uneven"
+        found.append(rivals.if_here(who, way, setting, rounds=1))
     return found
 
 
