@@ -1,6 +1,6 @@
 """benches/suite [--quick] [PART ...]: measures, prints the table, writes JSON and picture to out/bench.
 
-Parts: calls, void, dgemm, transfers, applications, clients, remote, small, snapshots, layouts, processes, steps, burst. `--publish` also puts picture, JSON and table into docs/;
+Parts: calls, void, dgemm, transfers, applications, maps, clients, remote, small, snapshots, layouts, processes, steps, burst. `--publish` also puts picture, JSON and table into docs/;
 `--draw FILE.json` only draws.
 """
 
@@ -18,6 +18,7 @@ from pathlib import Path
 import applications
 import calls
 import dgemm
+import maps
 import papers
 import picture
 import programs
@@ -36,6 +37,7 @@ PARTS = (
     "dgemm",
     "transfers",
     "applications",
+    "maps",
     "clients",
     "remote",
     "small",
@@ -100,6 +102,8 @@ def measure(wanted: list[str], quick: bool, out: Path) -> list[Figure]:
             part("transfers", lambda: transfers.transfers(built, served, quick))
         if "applications" in wanted:
             part("works on several servers", lambda: applications.applications(built, folder, served, quick))
+        if "maps" in wanted:
+            part("maps", lambda: maps.maps(built, folder, served, quick))
         bench = storage.Bench(built, out / "data", embedded, served, quick)
         stack.callback(bench.over)
         rest: dict[str, Callable[[storage.Bench], list[Figure]]] = {

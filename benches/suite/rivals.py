@@ -7,7 +7,7 @@ import shutil
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -190,7 +190,6 @@ def broker(environment: dict[str, str]) -> str:
     return str(Path(environment["FOREBAY_RUNTIME_DIR"]) / "agent.sock")
 
 
-def build_or_absent(who: str, made: Callable[[], list[str] | None], setting: str, **more: Any) -> Contender:
-    """A contender, if its command can be made."""
-    command = made()
-    return Contender(who, command or [], setting, "" if command else GET_THEM, **more)
+def if_here(who: str, command: list[str] | None, setting: str, rounds: int = 100) -> Contender:
+    """A contender, if there is a command for it."""
+    return Contender(who, command or [], setting, "" if command else GET_THEM, rounds=rounds)

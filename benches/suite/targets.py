@@ -67,6 +67,11 @@ TARGETS = (
         Target("applications", f"{SLOWED}{what}", "Forebay", 1.031, "ratio", against=WORKERS)
         for what in WORKS
     ),
+    Target("maps", "each of many void tasks", "Forebay, C", 1.2, "ratio"),
+    Target("maps", "tasks of lognormal length", "Forebay, C", 1.05, "ratio"),
+    Target("maps", "tasks with arguments", "Forebay, C", 1.05, "ratio"),
+    # Neither of two clients has more.
+    Target("maps", "share of two servers' time", "Forebay", 55.0),
     Target("waits", "eight busy processes: void call", "Forebay, Rust", 1.5, "ratio"),
     Target("waits", "two ranks on two cores: a step with a call", "Forebay, Rust", 1.05, "ratio"),
     Target("waits", "relay of three processes", "Forebay, Rust", 10.0),

@@ -37,51 +37,33 @@ def contenders(built: Path, folder: Path, broker: str, seconds: float) -> list[C
         ),
     ]
     mpi = rivals.mpi()
-    launched = mpi and mpi.start(2, rivals.build(mpi.compiler, built, "void_mpi.c"), length)
-    found.append(
-        rivals.build_or_absent(
-            COMPILED, lambda: launched, f"{mpi.name if mpi else ''}; no call, messages; busy poll"
-        )
-    )
+    launched = mpi.start(2, rivals.build(mpi.compiler, built, "void_mpi.c"), length) if mpi else None
+    version = mpi.name if mpi else ""
+    found.append(rivals.if_here(COMPILED, launched, f"{version}; no call, messages; busy poll"))
     ice = rivals.iceoryx()
     for how, text in (("poll", "busy poll on both sides"), ("wait", "sleeps, woken by events")):
-        found.append(
-            rivals.build_or_absent(
-                f"iceoryx2, {text}",
-                lambda how=how: [ice, how, f"{folder.name}-{how}", length] if ice else None,
-                "request and response; 16 under way, for more are slower",
-            )
-        )
-
-    def zeromq() -> list[str] | None:
-        if not rivals.has("libzmq"):
-            return None
-        return [rivals.build("cc", built, "void_zmq.c", *rivals.flags("libzmq")), f"ipc://{folder}/z", length]
-
-    def grpc() -> list[str] | None:
-        if not (rivals.has("grpc++") and rivals.has("protobuf")):
-            return None
-        return [grpc_program(built), f"unix:{folder}/g", length]
-
-    found.append(rivals.build_or_absent("ZeroMQ", zeromq, "REQ/REP, DEALER/ROUTER for many; ipc; sleeps"))
-    found.append(
-        rivals.build_or_absent("gRPC, C++", grpc, "unary; call-backs, completion queue; Unix socket; sleeps")
-    )
+        command = [ice, how, f"{folder.name}-{how}", length] if ice else None
+        setting = "request and response; 16 under way, for more are slower"
+        found.append(rivals.if_here(f"iceoryx2, {text}", command, setting))
+    zeromq = grpc = None
+    if rivals.has("libzmq"):
+        program = rivals.build("cc", built, "void_zmq.c", *rivals.flags("libzmq"))
+        zeromq = [program, f"ipc://{folder}/z", length]
+    if rivals.has("grpc++") and rivals.has("protobuf"):
+        grpc = [grpc_program(built), f"unix:{folder}/g", length]
+    found.append(rivals.if_here("ZeroMQ", zeromq, "REQ/REP, DEALER/ROUTER for many; ipc; sleeps"))
+    setting = "unary; call-backs, completion queue; Unix socket; sleeps"
+    found.append(rivals.if_here("gRPC, C++", grpc, setting))
     script = [str(CALLS / "void_python.py")]
     found.append(Contender(INTERPRETED, [sys.executable, *script, "futures", "-", length], "one process"))
-    for who, package in (("joblib", "joblib"), ("Ray", "ray"), ("Dask", "distributed")):
+    for who, package, setting in (
+        ("joblib", "joblib", "loky, one process"),
+        ("Ray", "ray", "method of an actor"),
+        ("Dask", "distributed", "one worker"),
+    ):
         version = rivals.python_package(package)
-        found.append(
-            rivals.build_or_absent(
-                who,
-                lambda who=who, version=version: (
-                    [str(rivals.PYTHON), *script, who.lower(), "-", length] if version else None
-                ),
-                {"joblib": "loky, one process", "Ray": "method of an actor", "Dask": "one worker"}[who]
-                + f"; {version}",
-                rounds=2,
-            )
-        )
+        command = [str(rivals.PYTHON), *script, who.lower(), "-", length] if version else None
+        found.append(rivals.if_here(who, command, f"{setting}; {version}", rounds=2))
     return found
 
 
