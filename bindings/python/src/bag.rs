@@ -73,10 +73,7 @@ impl Bag {
         py: Python<'_>,
         client: &Client,
         name: &str,
-        ordered: bool,
-        window: Option<u32>,
-        bytes: Option<u64>,
-        tail: bool,
+        (ordered, window, bytes, tail): (bool, Option<u32>, Option<u64>, bool),
         info: &str,
     ) -> PyResult<Bag> {
         let raises = is_raised(py, info)?;

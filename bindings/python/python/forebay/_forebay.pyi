@@ -257,10 +257,7 @@ class Bag:
         cls,
         client: Client,
         name: str,
-        ordered: bool,
-        window: int | None,
-        bytes: int | None,
-        tail: bool,
+        how: tuple[bool, int | None, int | None, bool],
         info: str,
     ) -> Self: ...
     def begin(self) -> tuple[str, int]: ...

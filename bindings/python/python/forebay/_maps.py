@@ -84,7 +84,7 @@ class Map(Iterator[Any]):
             )
         if memory is not None and not 0 < memory < 1 << 63:
             raise _forebay.BadArgument(f"memory={memory!r} is no number of bytes; give some, or leave it out")
-        self._bag = _forebay.Bag(client, name, ordered, window, memory, tail, info)
+        self._bag = _forebay.Bag(client, name, (ordered, window, memory, tail), info)
         self._name = name
         self._iterators = [iter(iterable) for iterable in iterables]
         self._zip = zip(*self._iterators, strict=False)
