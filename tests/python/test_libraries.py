@@ -236,7 +236,7 @@ def test_who_calls_a_routine_that_crashes_hears_how_and_the_rest_serves_on(own: 
     hasty = fb.connect()
     for _ in range(3):
         assert own.client.call("twice", 1.0) == 2
-        with pytest.raises(fb.ServerLost, match=r"Its process died: SIGSEGV in crash"):
+        with pytest.raises((fb.ServerLost, fb.Poisoned), match=r"Its process died: SIGSEGV in crash"):
             hasty.call("crash")
     assert own.client.call("twice", 1.0) == 2
     for name in ("crash", "native/crash"):
@@ -253,7 +253,7 @@ def test_a_routine_that_ends_its_process_is_told_as_what_it_is(own: Served) -> N
     hasty = fb.connect()
     for _ in range(3):
         assert own.client.call("twice", 1.0) == 2
-        with pytest.raises(fb.ServerLost, match=r"Its process died: exit\(0\) in bye"):
+        with pytest.raises((fb.ServerLost, fb.Poisoned), match=r"Its process died: exit\(0\) in bye"):
             hasty.call("bye")
     assert own.client.call("twice", 1.0) == 2
     with pytest.raises(fb.NoServer, match=r"exit\(0\) in bye"):
@@ -320,7 +320,7 @@ def test_a_library_with_a_state_has_a_process_for_each_worker(
 
     until(lambda: len(called()) == 3, 20, "three processes that work")
     before = called()
-    with pytest.raises(fb.ServerLost, match="SIGABRT in crash"):
+    with pytest.raises((fb.ServerLost, fb.Poisoned), match="SIGABRT in crash"):
         fb.connect().call("crash")
     until(lambda: len(called()) == 3, 20, "three processes again")
     assert len(before & called()) == 2
