@@ -366,7 +366,10 @@ def line(routine: Routine) -> str:
     if routine.name in texts.LINES:
         return texts.LINES[routine.name]
     arrays = {a.name: extents(routine, a) for a in routine.arguments if a.array}
-    lengths = {a.name.lower(): asked(routine, a) for a in routine.arguments if a.array and is_work(a)}
+    works = [a for a in routine.arguments if is_work(a)]
+    if stem(routine.name) in texts.LOOKS_WHEN_ASKED:
+        works = [a for a in works if not asked(routine, a)]
+    lengths = {a.name.lower(): asked(routine, a) for a in works}
     named = (e for name, e in arrays.items() if name.lower() not in lengths)
     bare = {m for e in named for m in re.findall(r"(?:ld|inc) (\w+)", e)} | set(lengths.values())
     parts, own = [], stem(routine.name)
@@ -374,7 +377,7 @@ def line(routine: Routine) -> str:
         name = a.name.lower()
         if name in bare:
             parts.append(name)
-        elif a.array and is_work(a):
+        elif a in works:
             box, _, ld = arrays[a.name].partition(" ld ")
             sizes = commas(re.split(" inc ", box)[0][1:-1])
             extent = "*".join(f"({e})" for e in ([ld, *sizes[1:]] if ld else sizes))
@@ -389,8 +392,6 @@ def line(routine: Routine) -> str:
                 if a.way == "in" and not re.search(r"restored|overwritten|destroyed|modified", a.text, re.I)
                 else "inout"
             )
-            if name in texts.WHOLLY_WRITTEN and a.way == "out":
-                way = "out"
             if a.name.endswith("WORK") and not arrays[a.name].startswith(
                 "[max(1,"
             ):  # its first element is written always
@@ -425,6 +426,7 @@ set symbol "%s_"
 set threads safe
 set hidden end
 set complex value
+set stubs changed
 set env OPENBLAS_NUM_THREADS=1
 """
 

@@ -21,6 +21,9 @@ OWN = {
     "larf.work": f"[{_OTHER}]",
     "tpmlqt.v": f"[k,{_ORDER}] ld ldv",  # it says k columns
     "tplqt.t": "[mb,m] ld ldt",  # it says n columns
+    "laqtr.b": "[n if lreal == 0 else 0]",
+    "lacrm.c": "[m,n] ld ldc",  # it says n rows
+    "sbgvd.work": "[max(1,lwork,3*n)]",  # it says that 1 is enough for n=1, and takes 3
     "larfx.work": f"[{_OTHER}]",
     "lascl.a": f"[{_if('type', 'B', 'kl+1', _if('type', 'Q', 'ku+1', _if('type', 'Z', '2*kl+ku+1', 'm')))},n] ld lda",
     "gelqt.work": "[mb*max(m,n)]",  # it says mb*n, and takes mb*m
@@ -37,8 +40,6 @@ OWN = {
     "sbgvx.ifail": f"[{_FOUND}]",
     "sfrk.c": "[n*(n+1)/2]",
     "hfrk.c": "[n*(n+1)/2]",
-    "orhr_col.d": "[min(m,n)]",
-    "unhr_col.d": "[min(m,n)]",
     "ggbal.work": "[max(1,6*n)]",
     "ggevx.rwork": "[max(1,6*n)]",
     "gesvd.u": f"[{_if('jobu', 'AS', 'm', '0')},{_if('jobu', 'A', 'm', 'min(m,n)')}] ld ldu",
@@ -54,6 +55,11 @@ OWN = {
     "orcsd2by1.theta": "[min(min(p,m-p),min(q,m-q))]",
     "uncsd2by1.theta": "[min(min(p,m-p),min(q,m-q))]",
 }
+for _s in ("max1", "sum1"):  # their heads leave out the increment
+    for _p in "cz":
+        OWN[f"{_p}{_s}.cx"] = OWN[f"{_p}{_s}.zx"] = "[n] inc incx"
+for _s in ("orbdb5", "orbdb6", "unbdb5", "unbdb6"):
+    OWN[f"{_s}.x1"], OWN[f"{_s}.x2"] = "[m1] inc incx1", "[m2] inc incx2"
 for _s in ("sfrk", "hfrk"):
     OWN[f"{_s}.a"] = f"[{_if('trans', 'N', 'n', 'k')},{_if('trans', 'N', 'k', 'n')}] ld lda"
 for _s in ("opmtr", "upmtr", "ormtr", "unmtr", "ormhr", "unmhr"):
@@ -151,9 +157,9 @@ DIMENSIONS = {
     "(LIWORK)": "[max(1,liwork)]",
 }
 
-# What is called `out` may be written in part, and then the rest keeps the caller's values: it goes both ways. These are
-# written as a whole.
-WHOLLY_WRITTEN = {"ipiv", "tau", "tauq", "taup"}
+# Routines that look at their arrays, or write to them, even when they are asked how long a work array is best: with a work
+# array of the kind that `query` speaks of, no array travels in such a call.
+LOOKS_WHEN_ASKED = {"gelq", "gemlq", "gemqr", "geqr", "stemr", "tgsen", "tgsna", "trevc3", "trsen"}
 
 # Flops of real numbers; of complex ones four times as many.
 COSTS = {
@@ -186,6 +192,32 @@ for _p, _t in (("s", "f32"), ("d", "f64")):
     )
 
 # What is not served because nobody has seen it keep to what is said of it.
+UNFIT = "it does not look at its arguments, and reaches behind its arrays with some that its callers in LAPACK do not pass"
+INNER = [
+    "lar1v",
+    "laebz",
+    "laed1",
+    "laed4",
+    "laein",
+    "laln2",
+    "larfb_gett",
+    "larrd",
+    "lasd4",
+    "lasdt",
+    "lasq3",
+    "lasq4",
+    "lasyf",
+    "lahef",
+    "lasyf_rook",
+    "lahef_rook",
+    "lasyf_rk",
+    "lahef_rk",
+    "latdf",
+    "sytf2_rk",
+    "hetf2_rk",
+    "gelqt3",
+    "geqrt3",
+]
 UNSEEN = "`forebay serve --check --call` and the programs of LAPACK's own tests have not shown that its line is true"
 STAGES = "how much work it takes is said by the program's own ilaenv2stage"
 
@@ -238,7 +270,13 @@ LOCAL = {
     ),
     **dict.fromkeys(["disnan", "sisnan", "dlaisnan", "slaisnan", "la_xisnan", "la_constants"], _ANSWERS),
     **{f"{p}gesvdx": UNSEEN for p in "sdcz"},
+    **{f"{p}{s}": UNSEEN for p in "cz" for s in ("lapll", "latrd")},
+    **{f"{p}{s}": UNFIT for p in "sdcz" for s in INNER},
     **{f"{p}{s}_2stage": STAGES for p in "sdcz" for s in TWO_STAGES},
+    **dict.fromkeys(
+        ["sorhr_col", "dorhr_col", "cunhr_col", "zunhr_col"],
+        "it writes nb rows of t, of which its head says min(nb,n)",
+    ),
     **{f"{p}lacon": "it keeps its state between calls" for p in "sdcz"},
     **{
         f"{p}{s}": _PROSE

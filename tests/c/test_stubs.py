@@ -188,6 +188,64 @@ def test_a_child_of_fork_calls_by_a_connection_of_its_own(blas_home: Home, linke
     assert out.splitlines()[0] == out.splitlines()[-1]
 
 
+OWN = """
+#include <stdint.h>
+void both_(const int32_t *n, double *y, double *x)
+{
+    for (int32_t i = 0; i < *n; i++) x[i] += 1, y[i] += 10;
+}
+void solve_(const int32_t *n, double *a, const int32_t *lda, double *work, const int32_t *lwork, int32_t *info)
+{
+    *info = *n > *lda ? -3 : 0;
+    work[0] = 2 * *n;
+    if (*lwork == -1) return;
+    for (int32_t i = 0; i < *n; i++) a[i * *lda + i] = work[i] = *lwork;
+}
+"""
+OWN_LINES = """fbi 1
+set library "FOLDER/libown.so"; set convention fortran; set symbol "%s_"; set stubs changed
+both(n:i32, inout y:f64[n], inout x:f64[n+2])
+solve(n:i32, inout a:f64[n,max(1,n)] ld lda, lda, work work:f64[max(1,lwork)] query lwork, lwork, out info:i32 status)
+"""
+OWN_CALLS = """
+#include <stdio.h>
+void both_(int *, double *, double *), solve_(int *, double *, int *, double *, int *, int *);
+int main(void)
+{
+    int n = 3, lda = 4, lwork = -1, info = 7;
+    double all[6] = { 1, 2, 3, 4, 5, 6 }, a[12] = { 0 }, work[6] = { 0 };
+    both_(&n, all + 3, all); /* x of the line reaches into y */
+    for (int i = 0; i < 6; i++) printf("%g ", all[i]);
+    for (int few = 0; few < 4; few += 3) {
+        solve_(&few, (double *)16, &lda, work, &lwork, &info); /* nothing can be read at 16 */
+        printf("%g %d ", work[0], info);
+    }
+    lwork = 6;
+    solve_(&n, a, &lda, work, &lwork, &info);
+    printf("%g %g %g %g\\n", a[0], a[5], a[10], a[3]);
+    return 0;
+}
+"""
+
+
+def test_only_what_a_routine_changed_is_written_and_nothing_travels_when_it_is_asked_for_a_length(
+    kit: Kit, home: Home, tmp_path: Path
+) -> None:
+    for name, text in (
+        ("own.c", OWN),
+        ("calls.c", OWN_CALLS),
+        ("own.fbi", OWN_LINES.replace("FOLDER", str(tmp_path))),
+    ):
+        (tmp_path / name).write_text(text)
+    run("cc", "-shared", "-fPIC", tmp_path / "own.c", "-o", tmp_path / "libown.so")
+    command, library = kit.prefix / "bin" / "forebay", tmp_path / "libstubs.so"
+    run(command, "stubs", "--native", "--build", library, tmp_path / "own.fbi", timeout=300)
+    run("cc", tmp_path / "calls.c", library, f"-Wl,-rpath,{tmp_path}", "-o", tmp_path / "calls")
+    home.start(command, "serve", "--idl", tmp_path / "own.fbi")
+    out = home.run(tmp_path / "calls", FOREBAY_PATIENCE="60")
+    assert out == "2 3 4 14 15 16 0 0 6 0 6 6 6 0\n"
+
+
 def test_without_a_server_a_program_ends_with_a_message_and_no_number(home: Home, linked: Path) -> None:
     process = home.start(linked)
     out, err = process.communicate(timeout=60)

@@ -240,7 +240,7 @@ def test_who_calls_a_routine_that_crashes_hears_how_and_the_rest_serves_on(own: 
             hasty.call("crash")
     assert own.client.call("twice", 1.0) == 2
     for name in ("crash", "native/crash"):
-        says = rf'"{name}" is offered no more.*SIGSEGV in crash.*start the server anew'
+        says = rf'(?s)"{name}" is offered no more.*SIGSEGV in crash.*start the server anew'
         with pytest.raises(fb.NoServer, match=says):
             hasty.call(name)
     own.process.terminate()

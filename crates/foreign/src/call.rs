@@ -357,6 +357,7 @@ fn take_arrays<const N: usize>(
     if !prepared.has_arrays {
         return Ok(());
     }
+    let asks_only = form.native && is_query(routine, scalars);
     let mut box_rows = [0u64; N];
     // The own leading dimension of each argument that is one; 0: none, -1: the caller's, which is wrong.
     let mut leading = [0i64; N];
@@ -377,10 +378,18 @@ fn take_arrays<const N: usize>(
                 routine.name, ld.0, ld.1, rows, arg.name
             )));
         }
-        if meta.shape.extents() != shape.extents() && !(wrong_ld && meta.shape.is_empty()) {
+        let absent = asks_only && meta.shape.is_empty();
+        if meta.shape.extents() != shape.extents() && !(wrong_ld && meta.shape.is_empty()) && !absent {
             return Err(other_shape(routine, arg, &shape, &meta));
         }
         places.at[at] = view.as_ptr();
+        if absent {
+            let room = layout::room(&arg.name, array.dtype, shape.len().max(1), 64)
+                .map_err(|e| e.within(&routine.name))?;
+            places.at[at] = room.as_ptr();
+            keep.work.push((at, room));
+            continue;
+        }
         if let Some(ld) = array.ld {
             match wrong_ld {
                 true => leading[ld] = -1,
@@ -394,6 +403,9 @@ fn take_arrays<const N: usize>(
     }
     for (at, arg) in routine.args.iter().enumerate() {
         let Kind::Array(array) = &arg.kind else { continue };
+        if keep.work.iter().any(|(absent, _)| *absent == at) {
+            continue;
+        }
         let Some((shape, steps)) =
             apart(array, scalars, (places.len[at], box_rows[at]), &leading, places.at[at])
         else {
@@ -442,6 +454,12 @@ fn other_shape(routine: &Routine, arg: &Arg, shape: &Shape, meta: &ArrayMeta) ->
         routine.name,
         routine.kind_of(arg)
     ))
+}
+
+/// Whether a caller of the native service asks how long a work array is best. Then his other arrays may be none, and stay away.
+fn is_query<const N: usize>(routine: &Routine, scalars: &Scalars<N>) -> bool {
+    let asks = |(at, arg): (usize, &Arg)| matches!(arg.kind, Kind::Query(..)) && scalars.value(at) == -1;
+    routine.args.iter().enumerate().any(asks)
 }
 
 /// Asks the routine how long its work arrays are best, which it says in their first elements.

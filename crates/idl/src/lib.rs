@@ -23,7 +23,8 @@
 //! ```text
 //! file    = "fbi 1" { set | routine | chain }                  # "#" begins a comment, ";" or an end of line ends a statement
 //! set     = "set" ( "library" TEXT | "convention" (fortran|c) | "symbol" TEXT | "int" (32|64) | "threads" (safe|serial|process)
-//!         | "lock" NAME | "hidden" (end|next|none) | "complex" (value|pointer) | "env" NAME "=" VALUE )
+//!         | "lock" NAME | "hidden" (end|next|none) | "complex" (value|pointer)
+//!         | "stubs" (whole|changed) | "env" NAME "=" VALUE )
 //! routine = NAME "(" arg {"," arg} ")" ["->" type [status]] { clause }  # goes on over several lines while its parentheses are open
 //! chain   = "chain" NAME "(" arg {"," arg} ")" "plan" NAME "=" step ["keep" n] ["free" step] "call" step { clause }
 //! step    = SYMBOL "(" value {"," value} ")"                   # a value is an argument, the plan, or "const" n

@@ -49,6 +49,8 @@ pub struct Settings {
     pub hidden: Option<Hidden>,
     /// How a complex result comes back.
     pub complex: Complex,
+    /// Stubs write only the elements of an array that its routine has changed.
+    pub only_changed: bool,
 }
 
 impl Default for Settings {
@@ -63,6 +65,7 @@ impl Default for Settings {
             lock: None,
             hidden: None,
             complex: Complex::Value,
+            only_changed: false,
         }
     }
 }

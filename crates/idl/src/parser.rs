@@ -202,6 +202,10 @@ impl<'a> Parser<'a, '_> {
                 let all = [("value", Complex::Value), ("pointer", Complex::Pointer)];
                 settings.complex = self.choice("way of complex results", &all)?;
             }
+            "stubs" => {
+                settings.only_changed =
+                    self.choice("what stubs write", &[("whole", false), ("changed", true)])?;
+            }
             "env" => {
                 let name = self.name("the name of the variable")?;
                 self.expect("=")?;
@@ -224,7 +228,7 @@ impl<'a> Parser<'a, '_> {
                 settings.env.push((name.name.to_owned(), value));
             }
             other => {
-                let known = "library, convention, symbol, int, threads, lock, hidden, complex or env";
+                let known = "library, convention, symbol, int, threads, lock, hidden, complex, stubs or env";
                 return Err(self.at(key.place, format!("{other:?} cannot be set; set {known}")));
             }
         }

@@ -29,6 +29,7 @@ pub fn native(library: &Library, file: &str, also: &[String]) -> Result<String> 
          cc -shared -fPIC -O2 -fno-builtin THIS.c -lforebay -ldl -lpthread -o libNAME.so */\n"
     );
     c.push_str(&include_str!("runtime.c").replace("/* (integers) */\n", INTEGERS));
+    let _ = writeln!(c, "static const int fbs_only_changed = {};", u8::from(library.settings.only_changed));
     let (routines, left_out): (Vec<&Routine>, Vec<&Routine>) =
         library.routines.iter().filter(|r| r.chain.is_none()).partition(|r| !has_fortran_text(r));
     for routine in left_out {
@@ -195,6 +196,7 @@ fn parameters(c: &mut String, r: &Routine) {
         let mut array = None;
         let mut logical = false;
         let mut status = false;
+        let mut query = false;
         let (from, at) = match source {
             Source::Arg(at) => {
                 match &r.args[*at].kind {
@@ -203,6 +205,7 @@ fn parameters(c: &mut String, r: &Routine) {
                         logical = s.of == Type::Bool && r.convention == Convention::Fortran;
                         status = s.status.is_some();
                     }
+                    Kind::Query(..) => query = true,
                     _ => (),
                 }
                 ("FBS_ARGUMENT", Some(*at))
@@ -222,13 +225,14 @@ fn parameters(c: &mut String, r: &Routine) {
         let of = |pick: fn(&Array) -> Option<usize>| array.and_then(pick);
         let _ = write!(
             c,
-            "\n    {{ {from}, {way}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {} }},",
+            "\n    {{ {from}, {way}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {} }},",
             param.dtype as u8,
             u8::from(array.is_some()),
             u8::from(array.is_some_and(|a| a.order == Order::F)),
             array.map_or(0, |a| a.extents.len()),
             u8::from(logical),
             u8::from(status),
+            u8::from(query),
             place(at),
             place(of(|a| a.ld)),
             place(of(|a| a.inc)),

@@ -33,6 +33,7 @@ typedef struct {
     unsigned char source, direction, dtype, array, order, ndim;
     unsigned char logical; /* an `int` that is 0 or not */
     unsigned char status;  /* written whatever xerbla was told */
+    unsigned char query;   /* an integer that is -1 when the routine is asked how long a work array is best */
     short at, ld, inc, tri;
     unsigned char ld_dtype, inc_dtype;
 } fbs_param;
@@ -47,6 +48,9 @@ typedef struct {
     void *local;
     unsigned long out, in;
 } fbs_routine;
+
+/* Whether only the elements that a routine has changed are written. */
+static const int fbs_only_changed;
 
 /* The routine of the program that is told of wrong arguments. */
 extern void xerbla_(const char *name, const int *info, size_t length) __attribute__((weak));
@@ -179,21 +183,34 @@ typedef struct {
 typedef struct {
     fb_arg args[FBS_PARAMETERS];
     fb_scalar values[FBS_PARAMETERS]; /* results that are passed on when xerbla was told of nothing */
-    void *copies[FBS_PARAMETERS];     /* of arrays that travel as one */
+    char *copies[FBS_PARAMETERS];     /* of arrays that travel as one */
+    int64_t sent[FBS_PARAMETERS];     /* where in the copy it says how it was sent; 0: nowhere */
     fbs_layout lay[FBS_PARAMETERS];   /* where those lie */
     int info;
     char name[FBS_NAME];
     int64_t length;
 } fbs_call;
 
-static void fbs_array(fb_arg *arg, const fbs_param *p, void *const *a, const int64_t *e)
+/* Whether the routine is asked how long a work array is best. Then the program may pass anything in the place of the other
+   arrays, and none of them travels. */
+static int fbs_query(const fbs_routine *r, void *const *a)
+{
+    for (int i = 0; i < r->count; i++) {
+        const fbs_param *p = &r->params[i];
+        if (p->query && fbs_integer((fb_dtype)p->dtype, a[p->at]) == -1) return 1;
+    }
+    return 0;
+}
+
+static void fbs_array(fb_arg *arg, const fbs_param *p, void *const *a, const int64_t *e, int query)
 {
     static char nothing[16];
     int64_t size = fbs_sizes[p->dtype];
     arg->kind = FB_ARRAY;
     arg->ndim = p->ndim;
     arg->order = p->order ? FB_COLUMN_MAJOR : FB_ROW_MAJOR;
-    arg->data = a[p->at];
+    arg->data = query ? nothing : a[p->at];
+    if (query) return;
     int64_t count = 1;
     for (int i = 0; i < p->ndim; i++) count *= (arg->shape[i] = e[i] > 0 ? e[i] : 0) != 0;
     if (p->inc >= 0) {
@@ -264,14 +281,42 @@ static int fbs_meet(const fb_arg *x, const fb_arg *y)
     return (uintptr_t)a.at < (uintptr_t)b.at + fbs_reach(b) && (uintptr_t)b.at < (uintptr_t)a.at + fbs_reach(a);
 }
 
-/* What comes back travels as a copy when only a triangle of it counts, or when it lies among the elements of another
-   array, as blocks of one matrix do. */
+/* Writes what differs of `bytes` of them, a word at a time: parts of a word that is equal are, too. */
+#define FBS_CHANGED(word)                                                          \
+    for (int64_t i = 0; i < bytes; i += (int64_t)sizeof(word)) {                   \
+        word new, old;                                                             \
+        memcpy(&new, back + i, sizeof new);                                        \
+        memcpy(&old, sent + i, sizeof old);                                        \
+        if (new != old) memcpy(to + i / size * step + i % size, &new, sizeof new); \
+    }
+
+static void fbs_changed_run(char *to, int64_t step, const char *back, const char *sent, int64_t bytes, int64_t size)
+{
+    int64_t word = size % 8 == 0 ? 8 : size % 4 == 0 ? 4 : 1;
+    if (step == size) step = size = bytes; /* side by side, as one element */
+    if (word == 8) FBS_CHANGED(uint64_t)
+    else if (word == 4) FBS_CHANGED(uint32_t)
+    else FBS_CHANGED(unsigned char)
+}
+
+/* Writes the elements in which `back` differs from `sent`. */
+static void fbs_changed(fbs_layout to, const char *back, const char *sent, int64_t size)
+{
+    int64_t run = to.run * size;
+    for (int64_t j = 0; j < to.count; j++)
+        fbs_changed_run(to.at + j * to.next, to.element, back + j * run, sent + j * run, run, size);
+}
+
+/* What comes back travels as a copy when only a triangle of it counts, when it lies among the elements of another
+   array, as blocks of one matrix do, or when only what the routine has changed is written: then a second copy tells what was
+   sent. What the program holds by now does not tell it: in the heap behind an array of a line that says too much
+   something else may have come while the call was made. */
 static void fbs_copies(fbs_routine *r, fbs_call *call)
 {
     for (int i = 0; i < r->count; i++) {
         const fbs_param *p = &r->params[i];
         if (!p->array || p->direction == FB_IN) continue;
-        int apart = p->tri >= 0;
+        int apart = p->tri >= 0 || fbs_only_changed;
         for (int j = 0; j < r->count && !apart; j++)
             apart = j != i && r->params[j].array && !call->copies[j] && fbs_meet(&call->args[i], &call->args[j]);
         if (!apart) continue;
@@ -280,9 +325,11 @@ static void fbs_copies(fbs_routine *r, fbs_call *call)
         fbs_layout lies = fbs_lies(arg);
         int64_t bytes = fbs_multiply(fbs_multiply(lies.run, lies.count), size);
         if (bytes == 0) continue;
-        if (!(call->copies[i] = malloc((size_t)bytes))) fbs_die(r, "there is no memory for a copy of an array", "use smaller ones");
+        call->sent[i] = fbs_only_changed && p->direction == FB_INOUT ? bytes : 0;
+        if (!(call->copies[i] = malloc((size_t)fbs_add(bytes, call->sent[i])))) fbs_die(r, "there is no memory for a copy of an array", "use smaller ones");
         call->lay[i] = lies;
         fbs_transfer(fbs_dense(lies, call->copies[i], size), lies, size, 0, 0);
+        memcpy(call->copies[i] + bytes, call->copies[i], (size_t)call->sent[i]);
         arg->data = call->copies[i];
         memset(arg->strides, 0, sizeof arg->strides);
     }
@@ -328,7 +375,9 @@ static void fbs_take(const fbs_routine *r, fbs_call *call, void *const *a, void 
             int column = call->args[i].order == FB_COLUMN_MAJOR;
             int lower = p->tri >= 0 && (fbs_integer(FB_U8, a[p->tri]) & ~0x20) == 'L', upper = p->tri >= 0 && !lower;
             int64_t size = fbs_sizes[p->dtype];
-            if (call->info == 0)
+            if (call->info == 0 && call->sent[i])
+                fbs_changed(lies, call->copies[i], call->copies[i] + call->sent[i], size);
+            else if (call->info == 0)
                 fbs_transfer(lies, fbs_dense(lies, call->copies[i], size), size, column ? lower : upper, column ? upper : lower);
             free(call->copies[i]);
             continue;
@@ -378,6 +427,7 @@ static int fbs(fbs_routine *r, void *const *a, void *result)
     call.info = 0;
     call.length = 0;
     if (r->extents) r->extents(a, extents);
+    int query = fbs_query(r, a);
     for (int i = 0; i < r->count; i++) {
         const fbs_param *p = &r->params[i];
         call.args[i].direction = p->direction;
@@ -386,7 +436,7 @@ static int fbs(fbs_routine *r, void *const *a, void *result)
             fbs_scalar(&call, p, i, a);
             continue;
         }
-        fbs_array(&call.args[i], p, a, e);
+        fbs_array(&call.args[i], p, a, e, query);
         e += p->ndim;
     }
     fbs_copies(r, &call);
