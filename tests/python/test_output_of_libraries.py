@@ -71,7 +71,8 @@ def test_what_a_routine_has_printed_comes_to_who_called_it_and_goes_on(
     tasks = list(client.map("says", [0, 1], errors="yield", window=1))
     assert [task.stderr for task in tasks] == ["after 0 lines\n", "after 1 lines\n"]
     with pytest.raises(
-        (fb.ServerLost, fb.Poisoned), match=r"(?s)SIGSEGV in dies; at last it wrote to standard error:\n.*the last words"
+        (fb.ServerLost, fb.Poisoned),
+        match=r"(?s)SIGSEGV in dies; at last it wrote to standard error:\n.*the last words",
     ):
         client.call("dies")
     for process in served:
