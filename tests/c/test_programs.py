@@ -153,6 +153,12 @@ def test_a_bag_of_tasks_has_all_results_although_a_server_is_killed(kit: Kit, ho
     assert ended(servers[1])[0] == ""
 
 
+def test_a_wait_that_ends_just_when_its_call_does_leaves_the_result_to_the_next_one(
+    kit: Kit, home: Home
+) -> None:
+    assert home.run(kit.compile(PROGRAMS / "slices.c")) == "done\n"
+
+
 def test_a_call_that_nobody_waits_for_is_issued_again_when_its_server_dies(
     kit: Kit, home: Home, tmp_path: Path
 ) -> None:

@@ -277,7 +277,7 @@ fn a_call_that_nobody_waits_for_is_issued_again_at_once_when_its_server_dies() {
 fn a_call_under_which_three_servers_died_is_given_up_by_name_and_the_others_are_done() {
     const CALLS: i64 = 12;
     let world = World::new();
-    let mut servers = vec![world.server("one", 1), world.server("two", 1)];
+    let mut servers = [world.server("one", 1), world.server("two", 1)];
     let client = world.client();
     client.patience(PATIENCE);
     let over = AtomicBool::new(false);

@@ -206,3 +206,7 @@ def test_a_failed_call_brings_the_last_lines_that_its_service_has_printed(client
     well = client.call_async("talk", 3, False)
     well.wait()
     assert (well.stdout, well.stderr) == ("", "")
+    with pytest.raises(fb.RemoteError) as raised, client.cobegin() as g:
+        g.call("talk", 1, False)
+        g.call("talk", 2, True)
+    assert (raised.value.stdout, raised.value.stderr) == ("line 0\nline 1\n", "error 0\nerror 1\n")

@@ -7,6 +7,7 @@ import itertools
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -341,3 +342,27 @@ def test_a_call_that_takes_too_long_is_told_in_the_same_words_wherever_it_is(cli
     with pytest.raises(fb.Timeout, match=wanted):
         naps[0].wait(0.01)
     assert len(fb.wait_all(naps)) == 2
+
+
+def test_a_second_thread_that_takes_a_result_of_a_map_gets_an_error_and_ends_nothing(
+    client: fb.Client,
+) -> None:
+    wrong: list[BaseException] = []
+    m = client.map("nap", [0.02] * 30)
+
+    def intrude() -> None:
+        while not wrong:
+            try:
+                next(m)
+            except BaseException as error:
+                wrong.append(error)
+
+    taken = [next(m)]
+    thread = threading.Thread(target=intrude)
+    for number, value in enumerate(m):
+        taken.append(value)
+        if number == 3:
+            thread.start()
+    thread.join()
+    assert isinstance(wrong[0], (fb.BadArgument, StopIteration))
+    assert m.counts["cancelled"] == 0 and m.counts["done"] == 30

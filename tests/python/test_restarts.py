@@ -121,8 +121,14 @@ try:
     fb.serve(f, workers=0, restart=True)
 except fb.BadArgument as error:
     print(error, flush=True)
+try:
+    fb.serve(name="empty")
+except fb.BadArgument as error:
+    print(error, flush=True)
 """
-    assert place.run_python(code).splitlines() == ["told", "workers = 0; give at least 1"]
+    told, workers, empty = place.run_python(code).splitlines()
+    assert (told, workers) == ("told", "workers = 0; give at least 1")
+    assert empty.startswith("there is nothing to serve; give the functions")
 
 
 def test_a_call_that_nobody_waits_for_is_issued_again_when_its_server_dies(
@@ -144,6 +150,20 @@ def test_a_call_that_nobody_waits_for_is_issued_again_when_its_server_dies(
     until(lambda: len(begun()) == 2, what="the call at the other server")
     assert call.wait(20) == begun()[1] != begun()[0]
     assert call.timing["reissued"] == 1
+
+
+def test_a_call_that_nobody_waits_for_is_done_when_its_only_server_comes_back(
+    place: Place, file: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name, value in place.variables.items():
+        monkeypatch.setenv(name, value)
+    place.start(forebay_exe(), "serve", file, "--restart", stdout=None, stderr=None)
+    client, note = fb.connect(wait=30), tmp_path / "note"
+    call = client.call_async("note_pid", str(note), 0.5)
+    until(lambda: note.exists() and len(note.read_text().split()) == 1, what="the call")
+    os.kill(int(note.read_text()), signal.SIGKILL)
+    until(lambda: len(note.read_text().split()) == 2, what="the call at the new one")
+    assert call.wait(20) == int(note.read_text().split()[1])
 
 
 def test_a_call_that_ends_each_server_is_given_up_by_name(

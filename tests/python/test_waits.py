@@ -421,7 +421,7 @@ def test_a_server_that_is_told_to_end_says_what_it_waits_for_and_ends_at_once_wh
     server.send_signal(signal.SIGTERM)
     assert server.stderr is not None
     said = next(line for line in server.stderr if "ends when" in line)
-    assert "naps ends when a call that runs has ended; ask again in 3 s" in said
+    assert "naps ends when a call that runs has ended; ask once more, 3 s from now or later" in said
 
     def over() -> bool:
         server.send_signal(signal.SIGTERM)

@@ -236,7 +236,8 @@ impl State {
             return outcome.clone();
         }
         let outcome = match self.future.wait(timeout) {
-            Err(e) if e.code() == Code::Timeout && !self.future.done() => return Err(e),
+            // Not what the call has ended with, although it may have ended since.
+            Err(e) if e.code() == Code::Timeout && self.future.is_under_way() => return Err(e),
             Err(e) => Err(e),
             Ok(values) => self.back.fill(values),
         };

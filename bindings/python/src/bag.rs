@@ -73,13 +73,11 @@ impl Bag {
         py: Python<'_>,
         client: &Client,
         name: &str,
-        ordered: bool,
-        window: Option<u32>,
-        bytes: Option<u64>,
-        tail: bool,
+        how: (bool, Option<u32>, Option<u64>, bool),
         info: &str,
     ) -> PyResult<Bag> {
         let raises = is_raised(py, info)?;
+        let (ordered, window, bytes, tail) = how;
         let options = BagOptions { ordered, window, bytes, tail };
         let inner = released(py, || client.inner().bag(name, options))?;
         let view = inner.view();

@@ -27,6 +27,9 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     base.setattr("code", "Error")?;
     base.setattr("number", 0)?;
     base.setattr("remedy", "Do what the text says.")?;
+    base.setattr("stdout", "")?;
+    base.setattr("stderr", "")?;
+    base.setattr("output_others", 0)?;
     module.add("Error", &base)?;
     let mut classes = Vec::new();
     for info in CODES {
@@ -42,9 +45,6 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
         made.setattr("number", info.code as u32)?;
         made.setattr("remedy", info.remedy)?;
         if info.code == Code::RemoteError {
-            made.setattr("stdout", "")?;
-            made.setattr("stderr", "")?;
-            made.setattr("output_others", 0)?;
             made.setattr("info", py.None())?;
             made.setattr("results", py.None())?;
         }

@@ -324,7 +324,8 @@ impl Future {
         filled.map(Some).ok_or_else(|| Error::new(Code::Closed, "the interpreter has ended"))
     }
 
-    fn printed(&self) -> Printed {
+    /// What its service has printed, if it has failed.
+    pub fn printed(&self) -> Printed {
         let slot = self.slot();
         slot.call.as_ref().map_or(slot.printed.as_ref(), HeldFuture::printed).cloned().unwrap_or_default()
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use forebay::Result;
-use forebay::call::Joined;
+use forebay::call::{Joined, Printed};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -29,6 +29,10 @@ impl Joined for Call {
 
     fn cancel(&self) {
         self.0.get().give_up();
+    }
+
+    fn printed(&self) -> Option<Printed> {
+        Some(self.0.get().printed())
     }
 }
 
@@ -64,7 +68,7 @@ impl Group {
         let timeout = duration(py, timeout)?;
         let joint = released(py, || self.inner.end(timeout))?;
         let Some((index, error)) = joint.failed else { return Ok(()) };
-        let raised = errors::raise(py, &error);
+        let raised = errors::raise_printed(py, &error, &joint.printed.unwrap_or_default());
         raised.value(py).setattr("index", index)?;
         Err(raised)
     }

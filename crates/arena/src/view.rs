@@ -399,7 +399,7 @@ mod tests {
             assert_eq!(into, there, "{shape:?}");
         }
         // One long run, whole and cut.
-        let many: Vec<u8> = (0..3_000_000u32).map(|i| (i * 31 >> 3) as u8).collect();
+        let many: Vec<u8> = (0..3_000_000u32).map(|i| ((i * 31) >> 3) as u8).collect();
         let bytes = many.len() - 5;
         let row = Shape::new(&[bytes as u64]).unwrap();
         let part = Strided::new(1, 5, row, &[1], many.len() as u64).unwrap();

@@ -222,6 +222,11 @@ mod streams {
         })
     }
 
+    /// Whether Fortran's library is in this process, which keeps what was printed until somebody flushes it.
+    pub(crate) fn has_units() -> bool {
+        flush_unit().is_some()
+    }
+
     /// Whether the C library keeps what was printed to standard output.
     fn keeps_output() -> bool {
         // SAFETY: the C library's own stream. It looks at two pointers without a lock: an answer of a moment ago.
@@ -255,7 +260,7 @@ mod streams {
         unsafe { libc::setvbuf(stdout, ptr::null_mut(), libc::_IOLBF, 0) };
     }
 }
-pub(crate) use streams::{flush_output, print_by_lines};
+pub(crate) use streams::{flush_output, has_units, print_by_lines};
 
 /// Puts another open file in the place of a descriptor of this process.
 pub(crate) fn replace(fd: RawFd, with: BorrowedFd) -> io::Result<()> {

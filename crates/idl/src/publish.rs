@@ -43,7 +43,7 @@ pub(crate) fn plain(routine: &Routine) -> Result<Published> {
         };
         params.push((text, Source::Arg(i)));
     }
-    results(routine, &mut params);
+    results(routine, &mut params, true);
     publish(routine, &routine.name, params)
 }
 
@@ -67,7 +67,7 @@ pub(crate) fn native(routine: &Routine) -> Result<Published> {
         };
         params.push((text, source));
     }
-    results(routine, &mut params);
+    results(routine, &mut params, false);
     if routine.xerbla {
         params.push(("out xerbla_info:i32".into(), Source::XerblaInfo));
         params.push(("out xerbla_name:bytes".into(), Source::XerblaName));
@@ -75,9 +75,11 @@ pub(crate) fn native(routine: &Routine) -> Result<Published> {
     publish(routine, &format!("{NATIVE}{}", routine.name), params)
 }
 
-fn results(routine: &Routine, params: &mut Vec<(String, Source)>) {
+/// The result of the function; `is_told`: that it is a status, which is an error of the call when it is not 0.
+fn results(routine: &Routine, params: &mut Vec<(String, Source)>, is_told: bool) {
     if let Some(r) = &routine.returned {
-        params.push((format!("out {}:{}", r.name, r.of.dtype()), Source::Result));
+        let status = if is_told && r.status.is_some() { " status" } else { "" };
+        params.push((format!("out {}:{}{status}", r.name, r.of.dtype()), Source::Result));
     }
 }
 

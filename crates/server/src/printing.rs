@@ -55,7 +55,8 @@ impl Printing {
     /// A call has ended well.
     #[inline]
     pub fn end(&self, ran_ns: u64) {
-        let is_clean = ran_ns > LONG_NS && self.output.written().1;
+        let is_due = ran_ns > LONG_NS || self.output.is_held_back();
+        let is_clean = is_due && self.output.written().1;
         self.leave(is_clean);
     }
 

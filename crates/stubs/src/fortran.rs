@@ -4,24 +4,31 @@
 use std::fmt::Write;
 
 use forebay_idl::{Convention, Kind, Library, Routine, Type};
-use forebay_types::{DType, Way};
+use forebay_types::{DType, Error, Result, Way};
 
 /// Longest line that compilers take.
 const LINE: usize = 120;
 
 /// The module `STEM_remote`. Routines of convention C are left out: Fortran calls them by interfaces of its own.
-pub fn fortran(library: &Library, file: &str) -> String {
+pub fn fortran(library: &Library, file: &str) -> Result<String> {
+    let is_fortran = |r: &&Routine| r.convention == Convention::Fortran;
+    if !library.routines.iter().any(|r| is_fortran(&r)) {
+        return Err(Error::bad(format!(
+            "{file} has no routine of the convention fortran, and only those have interfaces of Fortran; write `set \
+             convention fortran` in it, or make stubs of another language"
+        )));
+    }
     let stem = crate::stem(file);
     let mut text = format!(
         "! The routines of {file} as they are called, made by `forebay stubs --lang fortran`. Link with the library of\n\
          ! `forebay stubs --native --build`, which calls them at a server.\nmodule {stem}_remote\n  \
          use, intrinsic :: iso_c_binding\n  implicit none\n  interface\n"
     );
-    for routine in library.routines.iter().filter(|r| r.convention == Convention::Fortran) {
+    for routine in library.routines.iter().filter(is_fortran) {
         procedure(&mut text, routine);
     }
     let _ = writeln!(text, "  end interface\nend module {stem}_remote");
-    text
+    Ok(text)
 }
 
 fn procedure(text: &mut String, r: &Routine) {

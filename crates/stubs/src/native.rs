@@ -30,7 +30,12 @@ pub fn native(library: &Library, file: &str, also: &[String]) -> Result<String> 
     );
     c.push_str(&include_str!("runtime.c").replace("/* (integers) */\n", INTEGERS));
     let _ = writeln!(c, "static const int fbs_only_changed = {};", u8::from(library.settings.only_changed));
-    let symbols = || library.routines.iter().filter(|r| r.chain.is_none());
+    let (routines, left_out): (Vec<&Routine>, Vec<&Routine>) =
+        library.routines.iter().filter(|r| r.chain.is_none()).partition(|r| !has_fortran_text(r));
+    for routine in left_out {
+        let _ = writeln!(c, "/* {}: left out, for a stub cannot tell how long its text is */", routine.name);
+    }
+    let symbols = || routines.iter().copied();
     for routine in symbols() {
         stub(&mut c, routine);
         let mut symbols = vec![routine.symbol.clone()];
@@ -51,6 +56,11 @@ pub fn native(library: &Library, file: &str, also: &[String]) -> Result<String> 
     }
     c.push_str(" NULL };\n    fbs_report(all, sizeof all / sizeof all[0] - 1);\n}\n");
     Ok(c)
+}
+
+/// Whether it takes a text of any length, which a program in C that calls it may not say.
+fn has_fortran_text(r: &Routine) -> bool {
+    r.convention == Convention::Fortran && r.args.iter().any(|arg| matches!(arg.kind, Kind::Str))
 }
 
 fn stub(c: &mut String, r: &Routine) {

@@ -165,6 +165,8 @@ static int fbs_failed(fbs_routine *r, fb_status status)
         __atomic_fetch_add(&r->in, 1, __ATOMIC_RELAXED);
         return 0;
     }
+    if (status != FB_NO_SERVER && status != FB_SERVER_LOST)
+        fbs_die(r, what, "mend what the text says, or use FOREBAY_STUBS=auto to have such calls done by the local library");
     fbs_die(r, what,
             "start a server with `forebay serve LIBRARY --idl FILE`, set FOREBAY_PATIENCE to wait for one, or "
             "FOREBAY_STUBS=auto to use the local library then");
@@ -344,6 +346,11 @@ static void fbs_scalar(fbs_call *call, const fbs_param *p, int i, void *const *a
         arg->data = call->name;
         arg->shape[0] = FBS_NAME;
         arg->length = &call->length;
+    } else if (p->source == FBS_ARGUMENT && p->dtype == FB_BYTES) {
+        /* A text of C, which ends with a zero byte. */
+        arg->kind = FB_RAW;
+        arg->data = a[p->at];
+        arg->shape[0] = (int64_t)strlen(a[p->at]);
     } else if (p->source == FBS_ARGUMENT && p->direction != FB_OUT) {
         fb_scalar *value = p->direction == FB_IN ? &arg->value : &call->values[i];
         if (p->logical) {

@@ -108,6 +108,9 @@ impl Signature {
                 Given::Str | Given::Bytes => {}
             }
         }
+        for (param, given) in self.sent().zip(sent) {
+            check_kind(param, &mut { *given }).map_err(|e| self.at(param, e))?;
+        }
         let mut sent = sent.iter();
         let mut given = Vec::with_capacity(expected);
         for param in self.passed() {

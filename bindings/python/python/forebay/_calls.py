@@ -238,6 +238,8 @@ class Client(_forebay.Client):
 
         ``info`` as of :meth:`call`.
         """
+        if notify is not None and not callable(notify):
+            raise _forebay.BadArgument(f"notify={notify!r} is no function; give one that takes the call")
         future = self.send(name, args, transfer, info)
         if notify is not None:
             if not self._notifies:

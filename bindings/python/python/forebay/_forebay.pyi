@@ -19,6 +19,12 @@ class Error(Exception):
     code: ClassVar[str]
     number: ClassVar[int]
     remedy: ClassVar[str]
+    stdout: str
+    """Of a call that has failed, the last lines that its service printed to standard output, where its server keeps them."""
+    stderr: str
+    """The same of standard error."""
+    output_others: int
+    """How many other calls may have printed some of that; 0: all is this call's."""
 
 class NotFound(Error, LookupError): ...
 class Conflict(Error): ...
@@ -27,12 +33,6 @@ class NoServer(Error): ...
 class ServerLost(Error): ...
 
 class RemoteError(Error):
-    stdout: str
-    """The last lines that the service printed to standard output; empty where its server does not keep them."""
-    stderr: str
-    """The same of standard error."""
-    output_others: int
-    """How many other calls may have printed some of that; 0: all is this call's."""
     info: int | None
     """The status of a service that did not end well; None when it has failed otherwise."""
     results: Any
@@ -257,10 +257,7 @@ class Bag:
         cls,
         client: Client,
         name: str,
-        ordered: bool,
-        window: int | None,
-        bytes: int | None,
-        tail: bool,
+        how: tuple[bool, int | None, int | None, bool],
         info: str,
     ) -> Self: ...
     def begin(self) -> tuple[str, int]: ...

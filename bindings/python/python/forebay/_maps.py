@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sized
 from types import TracebackType
@@ -78,14 +79,17 @@ class Map(Iterator[Any]):
                 raise _forebay.BadArgument(
                     f"{name}: argument {number} is {kind}, and a map takes iterables; write itertools.repeat({iterable!r})"
                 )
+        if not isinstance(progress, bool) and progress is not None and not callable(progress):
+            raise _forebay.BadArgument(f"progress={progress!r} is no function; give one, True or False")
         if window is not None and not 1 <= window < 1 << 32:
             raise _forebay.BadArgument(
                 f"window={window!r} tasks are not possible; give at least 1, or leave it out"
             )
         if memory is not None and not 0 < memory < 1 << 63:
             raise _forebay.BadArgument(f"memory={memory!r} is no number of bytes; give some, or leave it out")
-        self._bag = _forebay.Bag(client, name, ordered, window, memory, tail, info)
+        self._bag = _forebay.Bag(client, name, (ordered, window, memory, tail), info)
         self._name = name
+        self._turn = threading.Lock()
         self._iterators = [iter(iterable) for iterable in iterables]
         self._zip = zip(*self._iterators, strict=False)
         self._strict = strict
@@ -107,11 +111,18 @@ class Map(Iterator[Any]):
     def __next__(self) -> Any:
         if self._over:
             raise StopIteration
+        if not self._turn.acquire(blocking=False):
+            # The mistake of this thread ends nothing of the other one's.
+            raise _forebay.BadArgument(
+                f"another thread takes results of the map of {self._name} just now; take them in one thread"
+            )
         try:
             return self._next()
         except BaseException:
             self.close()
             raise
+        finally:
+            self._turn.release()
 
     def _next(self) -> Any:
         bag = self._bag

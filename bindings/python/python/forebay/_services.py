@@ -177,6 +177,10 @@ def serve(
             f"{loading[-1]} calls fb.serve while `forebay serve {loading[-1]}` loads it, which offers its services itself; "
             'put the call under `if __name__ == "__main__":`, or say `python FILE` instead'
         )
+    if not services:
+        raise _forebay.BadArgument(
+            "there is nothing to serve; give the functions that are marked with @fb.service: fb.serve(f, g)"
+        )
 
     def make() -> Server:
         return Server(
@@ -256,7 +260,7 @@ def _end_on_signals(server: Server) -> dict[int, Any]:
             os.kill(os.getpid(), number)
         if len(first) == 1 and (running := server._native.load()[0]):
             calls = "a call that runs has" if running == 1 else f"{running} calls that run have"
-            text = f"forebay: {server.name} ends when {calls} ended; ask again in {_AGAIN:.0f} s to end it at once\n"
+            text = f"forebay: {server.name} ends when {calls} ended; ask once more, {_AGAIN:.0f} s from now or later, to end it at once\n"
             # Printing is not for handlers: the thread may have been in the middle of it.
             os.write(2, text.encode())
 

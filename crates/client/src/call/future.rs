@@ -103,8 +103,8 @@ pub struct Future<'a> {
     given_up: Option<Arc<AtomicBool>>,
     /// What the service printed, if it has failed.
     printed: Option<Printed>,
-    /// Servers that died when it had begun there.
-    deaths: u8,
+    /// Servers that died when it had begun there, as far as is known.
+    died: Vec<Incarnation>,
     /// How the last server was lost, of a call that waits for room at another one.
     lost: Option<Error>,
 }
@@ -243,7 +243,7 @@ impl<'a> Future<'a> {
             tied,
             given_up: None,
             printed: None,
-            deaths: 0,
+            died: Vec::new(),
             lost: None,
         };
         future.issue_somewhere(None)?;
@@ -374,6 +374,7 @@ impl<'a> Future<'a> {
         if let (Some(sent), Some(begun)) = (sent, self.begun) {
             self.timing.sending = sent.saturating_duration_since(begun);
         }
+        self.died.retain(|incarnation| *incarnation != connection.info.incarnation);
         self.state = State::Sent { connection, pending };
     }
 
@@ -391,6 +392,10 @@ impl<'a> Future<'a> {
             self.renew_offer();
             if !self.offer.servers.is_empty() {
                 return Ok(true);
+            }
+            // None will come that offers it.
+            if self.inner.table.why_withdrawn(self.offer.signature.name().as_str()).is_some() {
+                return Ok(false);
             }
         }
         Ok(false)

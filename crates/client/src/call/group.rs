@@ -17,6 +17,7 @@ use forebay_host::fork::own_pid;
 use forebay_types::{Code, Error, Result};
 
 use super::lock;
+use super::reply::Printed;
 
 /// Calls of a group and of those within it, at most.
 pub const CALLS: usize = 1 << 20;
@@ -33,6 +34,10 @@ pub trait Joined: Send + Sync {
     fn join(&self, timeout: Option<Duration>) -> Result<Option<Result<()>>>;
     /// Gives it up; for any thread, also while another one waits for it.
     fn cancel(&self);
+    /// What its service has printed, if it has failed and somebody is to hear that.
+    fn printed(&self) -> Option<Printed> {
+        None
+    }
 }
 
 /// How a group has ended.
@@ -42,6 +47,8 @@ pub struct Joint {
     pub calls: usize,
     /// The first one that failed, in the order of their issue, counted from 0.
     pub failed: Option<(usize, Error)>,
+    /// What its service has printed.
+    pub printed: Option<Printed>,
 }
 
 /// The number of a call before it is sent: the order of its issue.
@@ -283,13 +290,14 @@ impl<C: Joined> Drop for Group<C> {
 
 fn join<C: Joined>(calls: &[(Arc<str>, Arc<C>)], deadline: Option<Instant>) -> Result<Joint> {
     let total = calls.len();
-    let mut failed = None;
+    let (mut failed, mut printed) = (None, None);
     for (index, (service, call)) in calls.iter().enumerate() {
         let left = deadline.map(|d| d.saturating_duration_since(Instant::now()));
         match call.join(left)? {
             Some(Ok(())) => {}
             Some(Err(e)) if failed.is_none() => {
                 failed = Some((index, e.within(format_args!("call {} of {total} ({service})", index + 1))));
+                printed = call.printed();
             }
             Some(Err(_)) => {}
             None => {
@@ -303,7 +311,7 @@ fn join<C: Joined>(calls: &[(Arc<str>, Arc<C>)], deadline: Option<Instant>) -> R
             }
         }
     }
-    Ok(Joint { calls: total, failed })
+    Ok(Joint { calls: total, failed, printed })
 }
 
 #[cfg(test)]

@@ -90,7 +90,7 @@ impl Stubs {
             )),
             (Language::C, false) => Ok(forebay_stubs::c(library, file)),
             (Language::Cplusplus, false) => Ok(forebay_stubs::cplusplus(library, file)),
-            (Language::Fortran, false) => Ok(forebay_stubs::fortran(library, file)),
+            (Language::Fortran, false) => forebay_stubs::fortran(library, file),
             (Language::Python, false) => Ok(forebay_stubs::python(library, file)),
         }
     }

@@ -40,6 +40,7 @@ static CURRENT: Mutex<Weak<Output>> = Mutex::new(Weak::new());
 /// The output of this process, while it is kept. Dropped, everything goes where it went before.
 pub struct Output {
     streams: [Option<Arc<Stream>>; 2],
+    has_units: bool,
     /// The process whose threads pass it on; a child of `fork` has none of them.
     pid: u32,
 }
@@ -100,8 +101,7 @@ impl Output {
         let ends =
             DESCRIPTORS.iter().zip(&pipes).filter_map(|(fd, pipe)| Some((&pipe.read, ffi::standard(*fd)?)));
         keeper::start(program, &ends.collect::<Vec<_>>())?;
-        let by_lines = ffi::standard(DESCRIPTORS[0]).is_some_and(|fd| std::io::IsTerminal::is_terminal(&fd));
-        let kept = Arc::new(Output::begin(pipes, by_lines)?);
+        let kept = Arc::new(Output::begin(pipes)?);
         *current = Arc::downgrade(&kept);
         Ok(kept)
     }
@@ -116,15 +116,14 @@ impl Output {
         let pipe = |[read, write, ring]: [RawFd; 3]| {
             Ok(Pipe { read: own(read)?, write: Some(own(write)?), ring: Ring::of(own(ring)?.into()) })
         };
-        Ok(Arc::new(Output::begin([pipe([r1, w1, f1])?, pipe([r2, w2, f2])?], true)?))
+        Ok(Arc::new(Output::begin([pipe([r1, w1, f1])?, pipe([r2, w2, f2])?])?))
     }
 
-    fn begin(pipes: [Pipe; 2], by_lines: bool) -> Result<Output> {
-        if by_lines {
-            ffi::print_by_lines();
-        }
+    fn begin(pipes: [Pipe; 2]) -> Result<Output> {
+        // What a call has printed is to go on when it has ended, not when the next one begins.
+        ffi::print_by_lines();
         ffi::flush_output();
-        let mut output = Output { streams: [None, None], pid: own_pid() };
+        let mut output = Output { streams: [None, None], has_units: ffi::has_units(), pid: own_pid() };
         for ((fd, pipe), place) in DESCRIPTORS.into_iter().zip(pipes).zip(&mut output.streams) {
             *place = Stream::begin(fd, pipe)?;
         }
@@ -136,6 +135,11 @@ impl Output {
     pub fn written(&self) -> ([u64; 2], bool) {
         let flushed = ffi::flush_output();
         (self.each(Stream::written), flushed)
+    }
+
+    /// Whether a language of this process keeps what was printed until it is flushed.
+    pub fn is_held_back(&self) -> bool {
+        self.has_units
     }
 
     /// How many bytes of each have gone on so far: a few instructions, and a moment behind.

@@ -12,15 +12,13 @@ use super::{CUTS, Future, State};
 
 impl Future<'_> {
     /// A server is lost: it does not get the call again, unless only the connection to it was cut, and not too often.
-    /// Says whether it may be well.
-    pub(super) fn failed(&mut self, info: &Arc<ServerInfo>) -> bool {
+    pub(super) fn failed(&mut self, info: &Arc<ServerInfo>) {
         let may_be_well = self.inner.failed(info) && self.bound.is_none();
         let cuts = self.cut.iter().filter(|cut| **cut == info.incarnation).count();
         match may_be_well && cuts < CUTS {
             true => self.cut.push(info.incarnation),
             false => self.tried.push(info.incarnation),
         }
-        may_be_well
     }
 
     pub(super) fn nobody(&self, cause: Option<Error>) -> Error {
@@ -32,10 +30,16 @@ impl Future<'_> {
                 Code::ServerLost,
                 format!("{name}: {e}; the arrays it held are lost with it: make them anew on another server"),
             ),
-            Some(e) => Error::new(
-                Code::ServerLost,
-                format!("{name}: {e}; no other server offers it: start one and call again"),
-            ),
+            Some(e) => match self.inner.table.why_withdrawn(name.as_str()) {
+                Some(how) => Error::new(
+                    Code::ServerLost,
+                    format!("{name}: {e}; it is offered no more, for its server has died of it: {how}"),
+                ),
+                None => Error::new(
+                    Code::ServerLost,
+                    format!("{name}: {e}; no other server offers it: start one and call again"),
+                ),
+            },
             None => Error::new(Code::NoServer, format!("no server offers {name} any more; start one")),
         }
     }
@@ -61,12 +65,13 @@ impl Future<'_> {
             State::Sent { connection, .. } => connection.had_begun(self.id),
             _ => false,
         };
-        let may_be_well = self.failed(info);
+        self.failed(info);
         if self.bound.is_some() {
             return Err(self.nobody(Some(cause.clone())));
         }
-        if had_begun && !may_be_well {
-            self.deaths += 1;
+        // One whose connection alone was cut is there again soon, and none of them then.
+        if had_begun && !self.died.contains(&info.incarnation) {
+            self.died.push(info.incarnation);
         }
         let signature = &self.offer.signature;
         if signature.effects() {
@@ -78,7 +83,7 @@ impl Future<'_> {
                 ),
             ));
         }
-        if self.deaths >= LIVES {
+        if self.died.len() >= LIVES.into() {
             return Err(poisoned(signature, cause));
         }
         self.is_still_there(cause)?;
@@ -99,9 +104,14 @@ impl Future<'_> {
                 Some(End::Went(_)) => drop(self.leave_queue()),
                 Some(End::NoServer) => {
                     self.renew_offer();
-                    return self.offer.servers.is_empty() || !self.waits_in_queue();
+                    if !self.offer.servers.is_empty() {
+                        self.waits_in_queue();
+                    }
+                    return true;
                 }
-                None | Some(End::Failed(_)) => return false,
+                // One that has lost its server once may find none at the end of its waiting.
+                None => return self.issue > 0,
+                Some(End::Failed(_)) => return false,
             }
         }
         let State::Sent { connection, pending } = &self.state else { return false };
@@ -117,12 +127,14 @@ impl Future<'_> {
             return false;
         }
         self.lost = Some(cause);
-        !self.waits_in_queue()
+        self.waits_in_queue();
+        true
     }
 
     /// Has it wait for room at a server, if it can.
-    fn waits_in_queue(&mut self) -> bool {
-        self.wait_in_queue().unwrap_or(false)
+    fn waits_in_queue(&mut self) {
+        // Without room for copies of its arguments it is left to whoever waits.
+        let _ = self.wait_in_queue();
     }
 
     /// Whether its arguments can be sent once more.

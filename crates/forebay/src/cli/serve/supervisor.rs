@@ -99,7 +99,7 @@ pub fn run(options: &Serve, idl: &Path) -> Result<()> {
     std::thread::scope(|scope| {
         let threads: Vec<_> = supervisors.into_iter().map(|mut s| scope.spawn(move || s.serve())).collect();
         let gone = |_| Err(Error::internal("a thread that watched a child has panicked"));
-        threads.into_iter().map(|thread| thread.join().unwrap_or_else(gone)).collect()
+        threads.into_iter().try_for_each(|thread| thread.join().unwrap_or_else(gone))
     })
 }
 
