@@ -16,6 +16,7 @@ from types import ModuleType
 from . import _forebay
 from ._services import (
     Server,
+    SupervisedServer,
     loading,
     offer_of,
     serve_again_and_again,
@@ -100,14 +101,8 @@ def main(argv: list[str] | None = None) -> int:
         name = args.name or os.path.splitext(os.path.basename(args.file))[0]
 
         def make() -> Server:
-            return Server(
-                *services,
-                workers=args.workers,
-                name=name,
-                memory=args.memory,
-                listen=args.listen,
-                _supervised=args.restart,
-            )
+            kind = SupervisedServer if args.restart else Server
+            return kind(*services, workers=args.workers, name=name, memory=args.memory, listen=args.listen)
 
         def started(server: Server) -> None:
             _tell(server, args.workers or 1, services)

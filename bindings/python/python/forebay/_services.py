@@ -98,6 +98,8 @@ class Server:
     hosts (``"tcp://HOST:PORT"``); at any port by default, when its agent listens or is on another host.
     """
 
+    _is_supervised = False
+
     def __init__(
         self,
         *services: Callable[..., Any],
@@ -105,7 +107,6 @@ class Server:
         name: str | None = None,
         memory: str | int | None = None,
         listen: str | None = None,
-        _supervised: bool = False,
     ) -> None:
         count = 1 if workers is None else workers
         if count < 1:
@@ -115,7 +116,7 @@ class Server:
         self.broker = ""
         """Where the broker is that it is announced to; empty before the start."""
         self._native = _forebay.Server(
-            self.name, count, None if memory is None else str(memory), listen, _supervised
+            self.name, count, None if memory is None else str(memory), listen, self._is_supervised
         )
         for function in services:
             self.add(function)
@@ -155,6 +156,12 @@ class Server:
         self.stop()
 
 
+class SupervisedServer(Server):
+    """A server of a process that is watched by another one, which tells the broker how it died."""
+
+    _is_supervised = True
+
+
 def serve(
     *services: Callable[..., Any],
     broker: str | os.PathLike[str] | None = None,
@@ -183,9 +190,8 @@ def serve(
         )
 
     def make() -> Server:
-        return Server(
-            *services, workers=workers, name=name, memory=memory, listen=listen, _supervised=restart
-        )
+        kind = SupervisedServer if restart else Server
+        return kind(*services, workers=workers, name=name, memory=memory, listen=listen)
 
     if restart:
         serve_again_and_again(make, broker)

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use forebay_link::standing;
 use forebay_types::call::{Outcome, get_outcome};
-use forebay_types::directory::Incarnation;
+use forebay_types::directory::{Incarnation, ServerInfo};
 use forebay_types::{Code, Error, Given, Param, Result, Signature};
 
 use super::args::{Arg, Value};
@@ -106,7 +106,7 @@ pub struct Future<'a> {
     /// Servers that died when it had begun there, as far as is known.
     died: Vec<Incarnation>,
     /// How the last server was lost, of a call that waits for room at another one.
-    lost: Option<Error>,
+    lost: Option<(Error, Arc<ServerInfo>)>,
 }
 
 /// Gives a call up from any thread, also while another one waits for it.
@@ -479,8 +479,12 @@ impl<'a> Future<'a> {
             End::Failed(e) => Some(Err(e.clone())),
             End::NoServer => {
                 self.renew_offer();
-                let lost = self.lost.take();
-                Some(self.issue_somewhere(lost))
+                let (cause, info) = self.lost.take().unzip();
+                let done = self.issue_somewhere(cause);
+                Some(match info {
+                    Some(info) => self.with_obituary(done, &info),
+                    None => done,
+                })
             }
         }
     }

@@ -32,7 +32,7 @@ const GLANCE: Duration = Duration::from_millis(300);
 /// How long a broker may take for what one can do without.
 const SHORT: Duration = Duration::from_millis(200);
 /// How long who watches a server may take to tell how it died.
-const OBITUARY: Duration = Duration::from_millis(200);
+const OBITUARY: Duration = Duration::from_secs(1);
 /// How long it waits when it cannot.
 const LONG: Duration = Duration::from_secs(2);
 
@@ -475,7 +475,7 @@ impl Table {
             match asked.ok()? {
                 serde_json::Value::String(how) => return Some(how),
                 _ if Instant::now() > until => return None,
-                _ => std::thread::sleep(OBITUARY / 10),
+                _ => std::thread::sleep(OBITUARY / 50),
             }
         }
     }

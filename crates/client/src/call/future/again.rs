@@ -50,7 +50,7 @@ impl Future<'_> {
         self.with_obituary(done, &info)
     }
 
-    fn with_obituary(&self, done: Result<()>, info: &ServerInfo) -> Result<()> {
+    pub(super) fn with_obituary(&self, done: Result<()>, info: &ServerInfo) -> Result<()> {
         match done {
             Err(e) if matches!(e.code(), Code::ServerLost | Code::Poisoned) => {
                 Err(self.inner.with_obituary(e, info))
@@ -126,7 +126,7 @@ impl Future<'_> {
             self.fail(e);
             return false;
         }
-        self.lost = Some(cause);
+        self.lost = Some((cause, info));
         self.waits_in_queue();
         true
     }
