@@ -61,7 +61,7 @@ contains
       call fb_wait(future, stat=status)
       call expect(status == FB_REMOTE_ERROR, 'the call fails')
       others = -1
-      call fb_call_output(future, FB_STDOUT, words, others)
+      call fb_call_output(future, FB_STDOUT, words, others=others)
       call expect(words == 'line 1'//new_line('a')//'line 2'//new_line('a') .and. others == 0, 'its lines come')
       call fb_call_output(future, FB_STDERR, words)
       call expect(words == 'after 2 lines'//new_line('a'), 'and those of standard error')
@@ -72,7 +72,7 @@ contains
     call fb_bag_end(bag)
     do while (fb_bag_next(bag, task, stat=status))
       call expect(status == FB_REMOTE_ERROR, 'the task fails')
-      call fb_bag_output(bag, FB_STDERR, words, others)
+      call fb_bag_output(bag, FB_STDERR, words, others=others)
       call expect(words == 'after 2 lines'//new_line('a') .and. others == 0, 'its lines come')
     end do
     call fb_bag_free(bag)

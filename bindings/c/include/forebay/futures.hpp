@@ -13,6 +13,7 @@ class future;
 
 // What a service printed in a call that has failed: the last 20 lines.
 struct printed {
+    // The lines; empty if there are none, or its server does not keep them.
     std::string text;
     // How many other calls may have printed some of it; 0: all is the call's own.
     std::int64_t others = 0;
