@@ -13,4 +13,13 @@ static inline void done(fb_status status) {
     }
 }
 
+/* Offers what a server has, says so to who has started this program, and frees it at the end. */
+static inline void serve_to_the_end(fb_server *server) {
+    done(fb_server_start(server));
+    puts("serving");
+    fflush(stdout);
+    done(fb_serve(server));
+    done(fb_server_free(server));
+}
+
 #endif

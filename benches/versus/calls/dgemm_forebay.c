@@ -41,11 +41,7 @@ static void serve(const char *broker, const char *name) {
     done(fb_service_register(server, "multiply(in a:f64[n,n] order F, in b:f64[n,n] order F, inout c:f64[n,n] order F)",
                              multiply, NULL));
     done(fb_service_register(server, "nothing()", nothing, NULL));
-    done(fb_server_start(server));
-    puts("serving");
-    fflush(stdout);
-    done(fb_serve(server));
-    done(fb_server_free(server));
+    serve_to_the_end(server);
 }
 
 static void locally(void) { product(a, b, c, n); }

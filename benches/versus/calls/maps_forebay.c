@@ -43,11 +43,7 @@ static void serve(const char *broker) {
     done(fb_service_register(server, "nothing()", nothing, NULL));
     done(fb_service_register(server, "number(in x:f64)", nothing, NULL));
     done(fb_service_register(server, "spend(in seconds:f64, in data:u8[n])", spend, NULL));
-    done(fb_server_start(server));
-    puts("serving");
-    fflush(stdout);
-    done(fb_serve(server));
-    done(fb_server_free(server));
+    serve_to_the_end(server);
 }
 
 /* --- a bag --- */

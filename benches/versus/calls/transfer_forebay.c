@@ -26,11 +26,7 @@ static void serve(const char *broker) {
     fb_server *server;
     done(fb_server_create(&(fb_server_opts){.size = sizeof(fb_server_opts), .name = "held", .broker = broker}, &server));
     done(fb_service_register(server, "take(in x:u8[n])", take, NULL));
-    done(fb_server_start(server));
-    puts("serving");
-    fflush(stdout);
-    done(fb_serve(server));
-    done(fb_server_free(server));
+    serve_to_the_end(server);
 }
 
 /* Reads what comes and says so by one byte; the length of each goes before it. */

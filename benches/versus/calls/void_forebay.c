@@ -14,11 +14,7 @@ static void serve(const char *broker) {
     fb_server *server;
     done(fb_server_create(&(fb_server_opts){.size = sizeof(fb_server_opts), .broker = broker}, &server));
     done(fb_service_register(server, "nothing()", nothing, NULL));
-    done(fb_server_start(server));
-    puts("serving");
-    fflush(stdout);
-    done(fb_serve(server));
-    done(fb_server_free(server));
+    serve_to_the_end(server);
 }
 
 static void call(void) { done(fb_call(client, "nothing", NULL, 0)); }

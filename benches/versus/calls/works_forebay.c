@@ -30,11 +30,7 @@ static void serve(const char *broker, const char *name) {
     done(fb_service_register(server,
                              "tile(in work:i64, in task:i64, in a:f64[n], in b:f64[m], out x:f64[k], out y:f64[l])",
                              tile, NULL));
-    done(fb_server_start(server));
-    puts("serving");
-    fflush(stdout);
-    done(fb_serve(server));
-    done(fb_server_free(server));
+    serve_to_the_end(server);
 }
 
 /* --- the client: a bag --- */
