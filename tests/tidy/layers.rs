@@ -8,6 +8,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("crates/types", &[]),
     ("crates/idl", &["types"]),
     ("crates/stubs", &["types", "idl"]),
+    ("crates/directives", &["types", "idl"]),
     ("crates/host", &["types"]),
     ("crates/arena", &["types", "host"]),
     ("crates/link", &["types", "host", "arena"]),
@@ -21,7 +22,7 @@ const TABLE: &[(&str, &[&str])] = &[
     (
         "crates/forebay",
         &[
-            "types", "idl", "stubs", "host", "arena", "link", "broker", "store", "client", "server",
+            "types", "idl", "stubs", "directives", "host", "arena", "link", "broker", "store", "client", "server",
             "foreign", "monitor", "agent",
         ],
     ),
