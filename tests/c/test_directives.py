@@ -325,10 +325,17 @@ def test_what_was_made_is_shown_and_kept_and_all_else_goes_to_the_compiler(kit: 
     (tmp_path / "sub" / "n.h").write_text("enum { N = 3 };\n")
     source = '#include "n.h"\nint main(void)\n{\n    double a[N]; /* caf\xe9 */\n    //fb create A, a\n    return M;\n}\n'
     (tmp_path / "sub" / "f.c").write_bytes(source.encode("latin-1"))
-    shown = forebay_cc(kit, "-E", "sub/f.c", cwd=tmp_path).stdout
+    shown = forebay_cc(kit, "--print", "sub/f.c", cwd=tmp_path).stdout
     assert 'FBD_DO("create A, a", fbd_create("A", FBD_WHOLE(a), 0, __FILE__, __LINE__));' in shown
     compiled(kit, "--keep", "-c", "-DM=7", "-g", "sub/f.c", cwd=tmp_path)
     assert (tmp_path / "f.o").exists()
+    compiled(kit, "-MD", "-MF", "deps.d", "-DM=7", "-c", "sub/f.c", cwd=tmp_path)
+    compiled(kit, "-MMD", "-DM=7", "-c", "sub/f.c", "-o", "g.o", cwd=tmp_path)
+    for name in ("deps.d", "g.d"):
+        listed = (tmp_path / name).read_text().split()
+        assert "sub/f.c" in listed and "sub/n.h" in listed, listed
+    expanded = forebay_cc(kit, "-E", "-DM=7", "sub/f.c", cwd=tmp_path).stdout
+    assert "return 7;" in expanded and "fbd_create(" in expanded
     kept = (tmp_path / "sub" / "f.fb.c").read_bytes()
     assert b"caf\xe9" in kept and b"#include <forebay/directives.h>\n#line 2 " in kept
     failed = forebay_cc(kit, "-c", "sub/f.c", cwd=tmp_path)

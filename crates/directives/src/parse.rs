@@ -308,6 +308,14 @@ impl<'a> Reader<'a> {
                 _ => Ok(Local::Room(dtype, extents)),
             };
         }
+        if expression.starts_with(|c: char| c.is_ascii_digit()) {
+            return Err((
+                at,
+                format!(
+                    "{expression} is no array; room without one is a type and extents: f64, {expression}"
+                ),
+            ));
+        }
         if extents.is_empty() {
             return Ok(Local::Whole(expression));
         }

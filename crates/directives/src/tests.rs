@@ -109,6 +109,7 @@ fn a_directive_that_is_wrong_is_refused_with_its_place_and_what_to_write() {
         ("put D, a", "14: error: no directive of this file has created `D`; did you mean"),
         ("wait later", "15: error: no directive of this file has started (async) `later`; start it"),
         ("put 1, a", "14: error: `1` is no name"),
+        ("create D, 100", "20: error: 100 is no array; room without one is a type and extents: f64, 100"),
         ("put A, f64, n", "17: error: f64 is a type, and put wants an array"),
         ("create D, f64", "20: error: how large is it? Write the extents of f64 behind it: f64, N"),
         (

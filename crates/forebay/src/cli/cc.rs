@@ -19,17 +19,17 @@ use super::{installed, out::Out};
 /// A comment such as `//fb put A, a` (in Fortran `!$fb put A, a`) becomes a call of the library; all other words go to the
 /// compiler: $CC or cc, $CXX or c++, $FC or gfortran, by the ends of the files. Without directives it is that compiler.
 #[derive(Args)]
-#[command(after_help = HELP, override_usage = "forebay cc [-E] [--keep] [--lang LANGUAGE] [COMPILER OPTIONS] FILE...")]
+#[command(after_help = HELP, override_usage = "forebay cc [--print] [--keep] [--lang LANGUAGE] [COMPILER OPTIONS] FILE...")]
 pub(super) struct Cc {
     /// What the compiler takes, with the sources among it; our own are
-    /// -E (print the translated sources), --keep (leave them beside the sources, as NAME.fb.c) and
+    /// --print (print the translated sources and compile nothing), --keep (leave them beside the sources, as NAME.fb.c) and
     /// --lang c|c++|fortran (which compiler links, where no source says it).
     #[arg(value_name = "WORD", trailing_var_arg = true, allow_hyphen_values = true, required = true)]
     words: Vec<OsString>,
 }
 
 const HELP: &str = "In a program:\n  double a[100], c[100];\n  //fb create A, a\n  //fb put A, a\n  //fb call scale(2.0, A)\n  //fb get A, c\n\n\
-    Example:\n  forebay cc -O2 solve.c -lm -o solve\n  forebay cc -E solve.c\n  make CC='forebay cc' FC='forebay cc --lang fortran'";
+    Example:\n  forebay cc -O2 solve.c -lm -o solve\n  forebay cc --print solve.c\n  make CC='forebay cc' FC='forebay cc --lang fortran'";
 
 /// The words, sorted.
 #[derive(Default)]
@@ -61,7 +61,7 @@ const WITH_VALUE: [&str; 14] = [
     "-Xlinker",
 ];
 /// Options with which nothing is linked.
-const NO_LINK: [&str; 5] = ["-c", "-S", "-fsyntax-only", "-M", "-MM"];
+const NO_LINK: [&str; 6] = ["-c", "-S", "-E", "-fsyntax-only", "-M", "-MM"];
 
 impl Cc {
     pub(super) fn run(&self, out: &Out) -> Result<()> {
@@ -119,7 +119,7 @@ impl Given {
         while let Some(word) = words.next() {
             let text = word.to_string_lossy();
             match &*text {
-                "-E" => given.print = true,
+                "--print" => given.print = true,
                 "--keep" => given.keep = true,
                 "--lang" => given.lang = Some(named(words.next().map(OsString::as_os_str))?),
                 "-x" => {
@@ -281,12 +281,34 @@ fn compile(given: &Given, made: &[(PathBuf, Language, Vec<u8>)]) -> Result<()> {
     let status = ran.map_err(|e| {
         Error::io(format!("cannot run {program:?}; install it, or name your compiler in CC, CXX or FC"), e)
     })?;
+    name_sources(given, &places);
     drop(folder);
     match status.code() {
         Some(0) => Ok(()),
         // The compiler has said why.
         Some(code) => std::process::exit(code),
         None => Err(Error::bad(format!("{program} ended with {status}"))),
+    }
+}
+
+/// In a list of dependences for make (-MD and its like) stands the translated file, which is gone then: the source
+/// takes its place.
+fn name_sources(given: &Given, places: &[(&OsStr, PathBuf)]) {
+    let value_of = |option: &str| {
+        let at = given.words.iter().position(|word| word == option)?;
+        given.words.get(at + 1).map(PathBuf::from)
+    };
+    if !given.words.iter().any(|word| word.to_string_lossy().starts_with("-M")) {
+        return;
+    }
+    let named = value_of("-MF").or_else(|| value_of("-o").map(|made| made.with_extension("d")));
+    for (file, place) in places {
+        let beside = Path::new(file).file_name().map(|name| Path::new(name).with_extension("d"));
+        let Some(list) = named.clone().or(beside) else { continue };
+        // Without a list, or with one that is no text, there is nothing to set right.
+        let Ok(text) = std::fs::read_to_string(&list) else { continue };
+        let source = file.to_string_lossy().replace(' ', "\\ ");
+        let _ = std::fs::write(&list, text.replace(&*place.to_string_lossy(), &source));
     }
 }
 
