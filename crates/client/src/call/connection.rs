@@ -476,7 +476,8 @@ impl Connection {
         while let Some(arrived) = receiver.next(frame)? {
             any = true;
             self.take(frame, arrived)?;
-            if !receiver.has_more() {
+            // Where the next reply will be lies with the other core: without one under way it is not fetched.
+            if !self.is_busy() || !receiver.has_more() {
                 break;
             }
         }
