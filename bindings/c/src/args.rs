@@ -106,7 +106,7 @@ impl Copied {
     fn of(arg: &fb_arg, param: &Param) -> Result<Copied> {
         let (meta, around) = (arg.meta("the array")?, arg.around()?);
         let (meta, strided) = around.strided.as_array(meta.dtype, around.strided.order());
-        let mut bytes = vec![0; strided.bytes()].into_boxed_slice();
+        let mut bytes = forebay::zeros(strided.bytes())?.into_boxed_slice();
         if param.way.goes() {
             strided.gather(around.read(arg.data)?, &mut bytes);
         }

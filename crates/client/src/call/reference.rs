@@ -19,6 +19,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
+use forebay_arena::zeros;
 use forebay_types::held::{CREATE, GET, KILL, PUT};
 use forebay_types::{ArrayMeta, Code, DType, Error, Order, Result, Selection, Shape, Signature, Strided};
 
@@ -240,7 +241,7 @@ impl Reference {
     pub fn get(&self, part: &Selection) -> Result<(ArrayMeta, Vec<u8>)> {
         self.alive()?;
         let strided = self.part(part)?;
-        let mut out = vec![0; strided.bytes()];
+        let mut out = zeros(strided.bytes())?;
         let order = self.get_into(&strided, &mut out)?;
         Ok((ArrayMeta { dtype: self.meta.dtype, shape: *strided.shape(), order }, out))
     }

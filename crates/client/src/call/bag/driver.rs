@@ -687,7 +687,7 @@ impl State {
         let from = arg.origin();
         if let Some((before, kept)) = &self.last[at]
             && *before == from
-            && kept.bytes() == &arg.bytes()[..]
+            && kept.bytes() == &arg.bytes()?[..]
         {
             return Ok(Some(kept.clone()));
         }

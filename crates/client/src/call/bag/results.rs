@@ -1,5 +1,6 @@
 //! From the reply to a task to its results in memory of their own.
 
+use forebay_arena::zeros;
 use forebay_types::{Error, Given, Result, Signature};
 
 use super::TaskValue;
@@ -27,7 +28,7 @@ pub(super) fn results(
     let mut arrays: Vec<Vec<u8>> = Vec::new();
     for (param, given) in signature.passed().zip(given) {
         arrays.push(match given {
-            Given::Array { meta, .. } if param.way.comes() => vec![0; meta.bytes()? as usize],
+            Given::Array { meta, .. } if param.way.comes() => zeros(meta.bytes()? as usize)?,
             _ => Vec::new(),
         });
     }
