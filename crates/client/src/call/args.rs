@@ -15,7 +15,7 @@ use super::transfer::OwnCopy;
 pub enum Arg<'a> {
     /// A scalar; it is converted to the dtype of its parameter if its value survives that.
     Scalar(Scalar),
-    /// Text.
+    /// Text, or the path of a file.
     Str(&'a str),
     /// Bytes.
     Bytes(&'a [u8]),

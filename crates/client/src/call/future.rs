@@ -17,6 +17,7 @@ use forebay_types::{Code, Error, Given, Param, Result, Signature};
 use super::args::{Arg, Value};
 use super::connection::{Connection, Pending, Returned, Told};
 use super::estimate::bytes_of;
+use super::files::{self, Carried, LocalFile};
 use super::queue::{self, End, Queued, WaitingCall};
 use super::reference::{self, Reference};
 use super::reply::Printed;
@@ -80,6 +81,9 @@ pub struct Future<'a> {
     /// Copies of them that are sent in their place, or none.
     kept: Vec<Option<OwnCopy>>,
     given: Vec<Given>,
+    /// Its files, and where they are kept just now.
+    files: Vec<LocalFile>,
+    carried: Option<Carried>,
     transfer: Transfer,
     id: u64,
     issue: u32,
@@ -219,12 +223,19 @@ impl<'a> Future<'a> {
             Transfer::Copy => copies(&inner, &offer.signature, &args)?,
             _ => Vec::new(),
         };
+        let files = match offer.signature.has_files() {
+            true => files::files_of(offer.signature.passed(), &args)
+                .map_err(|e| e.within(offer.signature.name()))?,
+            false => Vec::new(),
+        };
         let mut sent = Ok(Future {
             inner,
             offer,
             args,
             kept,
             given,
+            files,
+            carried: None,
             transfer,
             id,
             issue: 0,
@@ -301,6 +312,7 @@ impl<'a> Future<'a> {
             && cause.is_none()
             && self.transfer != Transfer::Wait
             && self.tied.is_none()
+            && self.files.is_empty()
             && !matches!(self.state, State::Queued(_))
             && !standing::serves();
         loop {
@@ -320,25 +332,6 @@ impl<'a> Future<'a> {
                 }
                 return Err(self.nobody(cause));
             };
-            let request = request::Request {
-                inner: &self.inner,
-                id: self.id,
-                issue: self.issue,
-                allowed: self.allowed,
-                timed: self.begun.is_some(),
-                signature: &self.offer.signature,
-                args: &self.args,
-                kept: &self.kept,
-                given: &self.given,
-                told: Told {
-                    basket: None,
-                    learns: self
-                        .offer
-                        .estimates
-                        .wants(self.id)
-                        .then(|| (&self.offer.estimates, bytes_of(&self.given))),
-                },
-            };
             let until = self.allowed.zip(self.begun).map(|(allowed, begun)| begun + allowed);
             let connection = match &self.bound {
                 Some(holder) => {
@@ -346,8 +339,14 @@ impl<'a> Future<'a> {
                 }
                 None => self.offer.connection(server, |info| self.inner.connection(info, until)),
             };
-            match connection.and_then(|c| Ok((request.send(&c, until)?, c))) {
-                Ok(((pending, sent), connection)) => {
+            let files = connection.and_then(|c| Ok((self.carry(&c, until)?, c)));
+            let sent = files.and_then(|(files, connection)| {
+                let request = self.request(files.as_ref());
+                Ok((request.send(&connection, until)?, files, connection))
+            });
+            match sent {
+                Ok(((pending, sent), files, connection)) => {
+                    self.carried = files;
                     self.went(connection, pending, sent);
                     return Ok(());
                 }
@@ -369,6 +368,58 @@ impl<'a> Future<'a> {
                     cause = cause.filter(|_| was_cut).or(Some(e));
                 }
             }
+        }
+    }
+
+    fn request<'r>(&'r self, files: Option<&'r Carried>) -> request::Request<'r, 'a> {
+        let Future { offer, given, .. } = self;
+        let learns = offer.estimates.wants(self.id).then(|| (&offer.estimates, bytes_of(given)));
+        request::Request {
+            inner: &self.inner,
+            id: self.id,
+            issue: self.issue,
+            allowed: self.allowed,
+            timed: self.begun.is_some(),
+            signature: &offer.signature,
+            args: &self.args,
+            kept: &self.kept,
+            given,
+            files,
+            told: Told { basket: None, learns },
+        }
+    }
+
+    /// Brings its files to the server that gets it.
+    fn carry(&self, connection: &Arc<Connection>, until: Option<Instant>) -> Result<Option<Carried>, Sent> {
+        if self.files.is_empty() {
+            return Ok(None);
+        }
+        let mut still = || match until {
+            Some(until) if Instant::now() >= until => {
+                Err(Error::new(Code::Timeout, "its files are still on their way"))
+            }
+            _ => self.is_wanted(),
+        };
+        files::carry(&self.inner, connection, &self.files, &mut still).map(Some)
+    }
+
+    fn is_wanted(&self) -> Result<()> {
+        match self.is_given_up() {
+            true => {
+                let name = self.offer.signature.name();
+                Err(Error::new(Code::Cancelled, format!("{name} was cancelled")))
+            }
+            false => Ok(()),
+        }
+    }
+
+    /// Brings the files that it wrote, if it went well.
+    fn fetch(&self, returned: &Returned) -> Result<(), Sent> {
+        match &self.carried {
+            Some(carried) if !reply::has_failed(&returned.reply) => {
+                files::fetch(&self.inner, carried, &self.files, &mut || self.is_wanted())
+            }
+            _ => Ok(()),
         }
     }
 
@@ -450,7 +501,18 @@ impl<'a> Future<'a> {
                     let connection = connection.clone();
                     self.go_elsewhere(&connection, returned)
                 }
-                Some(returned) => return self.end(returned),
+                Some(returned) => match self.fetch(&returned) {
+                    Ok(()) => return self.end(returned),
+                    Err(Sent::Lost(cause) | Sent::Unreached(cause)) => {
+                        let connection = connection.clone();
+                        connection.free(returned.chunks);
+                        self.reissue(cause, connection.info.clone())
+                    }
+                    Err(Sent::Not(e)) => {
+                        connection.free(returned.chunks);
+                        Err(e.within(self.offer.signature.name()))
+                    }
+                },
                 None if self.is_given_up() => {
                     self.give_up();
                     return true;
@@ -508,6 +570,7 @@ impl<'a> Future<'a> {
     fn end(&mut self, returned: Returned) -> bool {
         if let State::Sent { connection, pending } = std::mem::replace(&mut self.state, State::Taken) {
             let finished = self.finish(&connection, returned);
+            self.carried = None;
             if let Err(e) = &finished {
                 self.inner.failures.note(self.offer.signature.name().as_str(), e, Some(&connection.info));
             }
@@ -550,7 +613,11 @@ impl<'a> Future<'a> {
             Err(e) if e.code() == Code::Timeout => {
                 Err(self.late(None, "its server had not begun it in time"))
             }
-            taken => taken,
+            Ok(mut values) => {
+                files::name_results(&self.offer.signature, &self.files, &mut values);
+                Ok(values)
+            }
+            failed => failed,
         }
     }
 
@@ -615,6 +682,7 @@ impl<'a> Future<'a> {
 
     /// It has ended, without a reply.
     fn fail(&mut self, why: Error) {
+        self.carried = None;
         self.note(&why);
         self.state = State::Done(Err(why));
     }
@@ -652,6 +720,7 @@ impl<'a> Future<'a> {
         if let Err(e) = self.inner.check_process() {
             std::mem::forget(std::mem::replace(&mut self.state, State::Done(Err(e))));
             std::mem::forget((std::mem::take(&mut self.kept), self.bound.take(), self.inner.clone()));
+            std::mem::forget(self.carried.take());
         }
     }
 

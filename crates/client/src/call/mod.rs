@@ -22,6 +22,7 @@ mod bag;
 mod connection;
 mod estimate;
 mod failed;
+mod files;
 mod future;
 mod group;
 mod guard;

@@ -305,6 +305,8 @@ impl WaitingCall {
             args: &self.args,
             kept: &self.kept,
             given: &self.given,
+            // One with files does not wait here.
+            files: None,
             told: Told { basket: None, learns: Some((&offer.estimates, self.bytes)) },
         }
     }

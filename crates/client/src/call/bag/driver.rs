@@ -21,6 +21,7 @@ use super::{Asks, BagOptions, PATIENCE, Space, Task, closed};
 use crate::call::args::{Arg, Value};
 use crate::call::attach::There;
 use crate::call::connection::{Basket, Connection, Pending, Returned, Told};
+use crate::call::files::{self, Carried, LocalFile};
 use crate::call::pace::Ns;
 use crate::call::reply::Printed;
 use crate::call::request::Request;
@@ -39,14 +40,17 @@ const MOST_BYTES: u64 = 256 << 20;
 const LEAST_BYTES: u64 = 1 << 20;
 
 /// A task with its arguments, until it is over.
-struct Job {
+pub(super) struct Job {
     args: Vec<Arg<'static>>,
     kept: Vec<Option<OwnCopy>>,
     given: Vec<Given>,
+    pub files: Vec<LocalFile>,
+    /// Its files at a server that had no room for it when they were there.
+    pub ready: Option<Carried>,
     /// Where it was sent; at the end of a bag, to two servers.
     flights: [Option<Flight>; 2],
     /// The last server that was lost while it had this task, and how.
-    lost: Option<(Arc<ServerInfo>, Error)>,
+    pub lost: Option<(Arc<ServerInfo>, Error)>,
 }
 
 /// Where a task was sent, under which number.
@@ -55,11 +59,13 @@ struct Flight {
     connection: Arc<Connection>,
     pending: Arc<Pending>,
     sent: Option<Instant>,
+    /// Where its files are kept.
+    files: Option<Carried>,
 }
 
 /// How a task ended, before that is the user's.
 enum End {
-    Reply(Arc<Connection>, Returned, Vec<Given>),
+    Reply(Arc<Connection>, Returned, (Vec<Given>, Vec<LocalFile>)),
     Error(Error),
 }
 
@@ -91,9 +97,9 @@ pub(super) enum Held {
 
 pub(super) struct State {
     pub machine: Machine,
-    jobs: QuickMap<u64, Job>,
+    pub jobs: QuickMap<u64, Job>,
     /// The service, once there was input.
-    offer: Option<Arc<Offer>>,
+    pub offer: Option<Arc<Offer>>,
     ends: QuickMap<u64, End>,
     /// The servers as the machine knows them.
     seats: Vec<Arc<Connection>>,
@@ -110,10 +116,10 @@ pub(super) struct State {
 }
 
 pub(super) struct Driver {
-    inner: Arc<Inner>,
+    pub inner: Arc<Inner>,
     /// Which servers get tasks, if not all.
     tied: Option<Arc<Tied>>,
-    name: String,
+    pub name: String,
     pub state: Mutex<State>,
     basket: Arc<Basket>,
     began: Duration,
@@ -121,6 +127,10 @@ pub(super) struct Driver {
     is_visited: AtomicBool,
     /// When it left, in nanoseconds since it began.
     left: AtomicU64,
+    /// Files travel, with the state locked.
+    pub carries: AtomicBool,
+    /// It is about to be closed.
+    pub is_closing: AtomicBool,
     /// The watching thread waits for this bag.
     is_watched: AtomicBool,
     is_watching: AtomicBool,
@@ -167,6 +177,8 @@ impl Driver {
             began: coarse(),
             is_visited: AtomicBool::new(false),
             left: AtomicU64::new(0),
+            carries: AtomicBool::new(false),
+            is_closing: AtomicBool::new(false),
             is_watched: AtomicBool::new(false),
             is_watching: AtomicBool::new(false),
         }
@@ -200,10 +212,7 @@ impl Driver {
             self.inner.pump.nudge();
         }
         let visit = Visit(self);
-        let mut state = lock(&self.state);
-        if state.is_closed {
-            return Err(closed());
-        }
+        let mut state = self.open()?;
         state.machine.visit(self.now());
         Ok(visit)
     }
@@ -247,6 +256,11 @@ impl Driver {
     }
 
     fn open(&self) -> Result<MutexGuard<'_, State>> {
+        // A file that travels on the watching thread may take long: whoever interrupts the user's is heard.
+        while self.carries.load(Ordering::SeqCst) && self.state.try_lock().is_err() {
+            self.inner.interrupted()?;
+            std::thread::sleep(SOON);
+        }
         let state = lock(&self.state);
         match state.is_closed {
             true => Err(closed()),
@@ -268,7 +282,7 @@ impl Driver {
                 self.name
             )));
         }
-        let params = signature.passed().filter(|param| all || param.way.goes());
+        let params = signature.passed().filter(|param| all || param.is_sent());
         for (order, arg) in params.zip(&mut args).filter_map(|(p, arg)| Some((p.order?, arg))) {
             arg.travel_in(order)?;
         }
@@ -278,11 +292,17 @@ impl Driver {
             true => signature.check(&mut given)?,
             false => given = signature.complete(&given)?,
         }
+        let files = match signature.has_files() {
+            true => files::files_of(signature.passed().filter(|param| all || param.is_sent()), &args)
+                .map_err(|e| e.within(&self.name))?,
+            false => Vec::new(),
+        };
         let mut args = args.into_iter().enumerate();
-        let mut job = Job { args: Vec::new(), kept: Vec::new(), given, flights: [None, None], lost: None };
+        let (flights, ready) = ([None, None], None);
+        let mut job = Job { args: Vec::new(), kept: Vec::new(), given, files, ready, flights, lost: None };
         let mut bytes = 0;
         for (param, given) in signature.passed().zip(&job.given) {
-            let (arg, kept) = match param.way.goes() {
+            let (arg, kept) = match param.is_sent() {
                 true => {
                     let (at, arg) = args.next().ok_or_else(|| Error::internal("an argument is missing"))?;
                     bytes += arg.len() as u64;
@@ -345,6 +365,17 @@ impl Driver {
                 continue;
             }
             let code = head.as_ref().map_or(u32::MAX, |head| head.code);
+            let fetched = match &flight.files {
+                Some(carried) if code == 0 => {
+                    self.carrying(|still| files::fetch(&self.inner, carried, &job.files, still))
+                }
+                _ => Ok(()),
+            };
+            if let Err(why) = fetched {
+                flight.connection.free(returned.chunks);
+                self.not_fetched(state, index, job, (flight.connection, why));
+                continue;
+            }
             let is_an_end = code == 0 || code == Code::RemoteError as u32;
             if !is_an_end && state.machine.is_under_way(index) {
                 // The other server may do better.
@@ -356,7 +387,7 @@ impl Driver {
             job.give_up();
             let results = results_of(&job.given, &returned);
             state.machine.over(index, fate, results);
-            state.ends.insert(index, End::Reply(flight.connection, returned, job.given));
+            state.ends.insert(index, End::Reply(flight.connection, returned, (job.given, job.files)));
         }
         state.came = came;
     }
@@ -512,6 +543,8 @@ impl Driver {
                 continue;
             };
             let id = self.inner.next_id();
+            let carried = self.carry(&connection, job);
+            let files = carried.as_ref().map_or(None, Option::as_ref);
             let request = Request {
                 inner: &self.inner,
                 id,
@@ -522,20 +555,32 @@ impl Driver {
                 args: &job.args,
                 kept: &job.kept,
                 given: &job.given,
+                files,
                 told: Told { basket: Some((&self.basket, index)), learns: None },
             };
-            match request.try_send(&connection) {
+            let went = match &carried {
+                Ok(_) => request.try_send(&connection),
+                Err(why) => Err(why.clone()),
+            };
+            match went {
                 Ok(Some((pending, sent))) => {
                     if let Some(free) = job.flights.iter_mut().find(|flight| flight.is_none()) {
-                        *free = Some(Flight { id, connection, pending, sent });
+                        *free = Some(Flight { id, connection, pending, sent, files: carried.ok().flatten() });
                     }
                 }
-                Ok(None) => state.machine.refused(index, key, now),
+                Ok(None) => {
+                    job.ready = carried.ok().flatten();
+                    state.machine.refused(index, key, now);
+                }
                 Err(Sent::Lost(_)) => {
                     state.machine.refused(index, key, now);
                     self.take_losses(state);
                 }
                 Err(Sent::Unreached(_)) => state.machine.refused(index, key, now),
+                // What tasks before it have there makes room when they are over.
+                Err(Sent::Not(e)) if e.code() == Code::Full && connection.is_busy() => {
+                    state.machine.refused(index, key, now);
+                }
                 Err(Sent::Not(e)) => {
                     state.machine.came(index, key, None, now);
                     if !state.machine.is_under_way(index) {
@@ -556,8 +601,8 @@ impl Driver {
         let printed = end.printed();
         let outcome = match end {
             End::Error(e) => Err(e),
-            End::Reply(connection, returned, given) => match lock(&self.state).offer.clone() {
-                Some(offer) => results(&offer.signature, &connection, returned, &given),
+            End::Reply(connection, returned, (given, files)) => match lock(&self.state).offer.clone() {
+                Some(offer) => results(&offer.signature, &connection, returned, (&given, &files)),
                 None => Err(Error::internal("a task has a reply and no service")),
             },
         };
@@ -620,6 +665,7 @@ impl Driver {
         if self.inner.check_process().is_err() {
             return;
         }
+        self.is_closing.store(true, Ordering::SeqCst);
         let mut state = lock(&self.state);
         if state.is_closed {
             return;
@@ -670,7 +716,7 @@ impl State {
         index
     }
 
-    fn fail(&mut self, index: u64, why: Error) {
+    pub fn fail(&mut self, index: u64, why: Error) {
         self.jobs.remove(&index);
         self.machine.over(index, TaskFate::Failed, 0);
         self.ends.insert(index, End::Error(why));

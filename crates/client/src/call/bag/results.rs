@@ -6,6 +6,7 @@ use forebay_types::{Error, Given, Result, Signature};
 use super::TaskValue;
 use crate::call::args::Arg;
 use crate::call::connection::{Connection, Returned};
+use crate::call::files::{self, LocalFile};
 use crate::call::reply;
 
 /// How many bytes of results a reply keeps.
@@ -23,7 +24,7 @@ pub(super) fn results(
     signature: &Signature,
     connection: &Connection,
     returned: Returned,
-    given: &[Given],
+    (given, files): (&[Given], &[LocalFile]),
 ) -> Result<Vec<TaskValue>> {
     let mut arrays: Vec<Vec<u8>> = Vec::new();
     for (param, given) in signature.passed().zip(given) {
@@ -40,7 +41,8 @@ pub(super) fn results(
             _ => Arg::Bytes(&[]),
         })
         .collect();
-    let values = reply::take(signature, connection, returned, &mut args, |_| {})?;
+    let mut values = reply::take(signature, connection, returned, &mut args, |_| {})?;
+    files::name_results(signature, files, &mut values);
     drop(args);
     let mut values = values.into_iter();
     let mut arrays = arrays.into_iter().zip(given);

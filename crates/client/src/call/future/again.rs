@@ -118,6 +118,7 @@ impl Future<'_> {
         }
         self.is_still_there(cause)?;
         self.issue += 1;
+        self.carried = None;
         // The server whose connection was cut may get it again, and has its number behind it.
         self.id = self.inner.next_id();
         self.timing.reissued = self.issue;
@@ -147,7 +148,7 @@ impl Future<'_> {
         let State::Sent { connection, pending } = &self.state else { return false };
         let Some(cause) = connection.lost().filter(|_| !pending.is_done()).cloned() else { return false };
         // Who is tied to servers, and what only one can do, is seen to by whoever waits.
-        if self.bound.is_some() || self.tied.is_some() {
+        if self.bound.is_some() || self.tied.is_some() || !self.files.is_empty() {
             return false;
         }
         let info = connection.info.clone();
