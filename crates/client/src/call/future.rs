@@ -17,7 +17,7 @@ use forebay_types::{Code, Error, Given, Param, Result, Signature};
 
 use super::args::{Arg, Value};
 use super::connection::{Connection, Pending, Returned, Told};
-use super::estimate::bytes_of;
+use super::estimate::{Size, bytes_of};
 use super::queue::{self, End, Queued, WaitingCall};
 use super::reference::{self, Reference};
 use super::reply::Printed;
@@ -180,6 +180,8 @@ impl<'a> Future<'a> {
     ) -> Result<Future<'a>> {
         let begun = how.timed.then(Instant::now);
         let mut offer = inner.find(name, how.tied.as_deref(), how.allowed)?;
+        // Where calls are of unlike length, the time of each tells.
+        let begun = begun.or_else(|| offer.signature.cost().map(|_| Instant::now()));
         let (mut args, first) = make(inner, &offer.signature)?;
         in_order(&offer.signature, &mut args)?;
         args.iter().try_for_each(|a| a.check().map_err(|e| e.within(name)))?;
@@ -318,6 +320,10 @@ impl<'a> Future<'a> {
                 }
                 return Err(self.nobody(cause));
             };
+            let size = Size::of(&self.offer.signature, &self.given);
+            let estimates = &self.offer.estimates;
+            let there = self.bound.as_ref().map_or(&self.offer.servers[server], |holder| &holder.info);
+            let there = there.incarnation;
             let request = request::Request {
                 inner: &self.inner,
                 id: self.id,
@@ -330,11 +336,8 @@ impl<'a> Future<'a> {
                 given: &self.given,
                 told: Told {
                     basket: None,
-                    learns: self
-                        .offer
-                        .estimates
-                        .wants(self.id)
-                        .then(|| (&self.offer.estimates, bytes_of(&self.given))),
+                    learns: estimates.wants(self.id, size).then_some((estimates, size)),
+                    expected: self.offer.expected(there, size),
                 },
             };
             let until = self.allowed.zip(self.begun).map(|(allowed, begun)| begun + allowed);

@@ -21,6 +21,7 @@ use super::{Asks, BagOptions, PATIENCE, Space, Task, closed};
 use crate::call::args::{Arg, Value};
 use crate::call::attach::There;
 use crate::call::connection::{Basket, Connection, Pending, Returned, Told};
+use crate::call::estimate::Size;
 use crate::call::pace::Ns;
 use crate::call::reply::Printed;
 use crate::call::request::Request;
@@ -217,7 +218,9 @@ impl Driver {
         let mut state = self.taking()?;
         match self.job(&mut state, &offer.signature, args, all) {
             Ok((job, bytes)) => {
-                let index = state.machine.pulled(bytes);
+                // Tasks of which nobody says what they cost are taken to be alike.
+                let cost = offer.signature.cost_of(&job.given);
+                let index = state.machine.pulled(bytes, cost.map(Size::of_cost).unwrap_or_default());
                 state.jobs.insert(index, job);
                 self.drive(&mut state);
                 Ok(Ok(index))
@@ -522,7 +525,11 @@ impl Driver {
                 args: &job.args,
                 kept: &job.kept,
                 given: &job.given,
-                told: Told { basket: Some((&self.basket, index)), learns: None },
+                told: Told {
+                    basket: Some((&self.basket, index)),
+                    learns: None,
+                    expected: state.machine.expected_at(index, key),
+                },
             };
             match request.try_send(&connection) {
                 Ok(Some((pending, sent))) => {

@@ -12,6 +12,7 @@
 //! Two windows bound what is under way. A server has as many tasks as keep its workers busy while a reply goes and the
 //! next request comes ([`Machine::window`]); of long tasks that is one a worker, so that none waits behind another.
 //! And so many are pulled ahead as servers may take before the user's thread comes by again ([`Machine::wants_input`]).
+//! Where the service says what its calls cost, a window is one of time, and what waits at the end goes the longest first.
 //!
 //! A task under which a server died is a *suspect*: it goes on alone on its next server, so that the next death tells
 //! whether it was this one. It is cleared when the server turns out to live: only the connection was cut.
@@ -19,6 +20,7 @@
 //! When all input was taken and nothing waits, a task whose server takes too long is given to a second one ([`super::tail`]).
 //! The first of the two that has something to say is the task's end; the other one is given up.
 
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -27,13 +29,12 @@ use forebay_types::directory::ServerInfo;
 
 use super::Space;
 use super::fates::{Fates, TaskFate};
+use super::servers::{Server, ServerKey};
 use super::tail::{Lengths, Running};
 use crate::call::LIVES;
-use crate::call::pace::{Ns, Pace, SHORT, SOMETIMES, Speed};
-use crate::call::placement::{Choice, Placement, ServerView, TaskView, window};
-
-/// A server, by the number of its life.
-pub(super) type ServerKey = u64;
+use crate::call::estimate::{Paces, Size};
+use crate::call::pace::{Ns, SHORT, SOMETIMES, Speed};
+use crate::call::placement::{Choice, Placement, ServerView, TaskView, window, window_of_time};
 
 /// Servers that are lost so soon one after the other were lost together: a host, and no task. A suspect waits as long.
 const TOGETHER: Ns = 100_000_000;
@@ -43,6 +44,8 @@ const MOST_DOUBLED: u64 = 10;
 const SPAN: u64 = 1_024;
 /// Most tasks that are pulled ahead.
 const AHEAD: f64 = 65_536.0;
+/// As so many nanoseconds counts the length of a task that took as long as was expected of its cost.
+const EXPECTED: f64 = 1_000_000.0;
 /// So many for each worker before it is known how often the user's thread comes by.
 const BEFORE: f64 = 16.0;
 
@@ -98,27 +101,13 @@ struct Task {
     /// When it was sent to the first.
     sent: Ns,
     bytes: u64,
+    size: Size,
     /// Servers that died when it had begun there, and when the last one did.
     deaths: u8,
     last: Ns,
     under: Option<ServerKey>,
     /// It met no other one at its server.
     alone: bool,
-}
-
-#[derive(Debug)]
-struct Server {
-    key: ServerKey,
-    info: Arc<ServerInfo>,
-    /// Its tasks, in the order in which they were sent.
-    under_way: VecDeque<u64>,
-    /// It gets no more: it has withdrawn the service.
-    is_closed: bool,
-    /// It takes no more until something comes back, or a while is over.
-    full: Option<Ns>,
-    /// When a task ended there last, or came to an idle one.
-    since: Ns,
-    speed: Speed,
 }
 
 /// How many tasks are where.
@@ -154,7 +143,7 @@ pub(super) struct Machine {
     /// Of these, those of tasks that are over.
     kept: u64,
     result_bytes: f64,
-    pace: Pace,
+    paces: Paces,
     /// Time between two visits of the user's thread, when the last one began, and tasks that end in a nanosecond.
     gap: f64,
     visited: Option<Ns>,
@@ -183,7 +172,7 @@ impl Machine {
             bytes: 0,
             kept: 0,
             result_bytes: 0.0,
-            pace: Pace::default(),
+            paces: Paces::default(),
             gap: 0.0,
             visited: None,
             rate: 0.0,
@@ -213,27 +202,27 @@ impl Machine {
         }
     }
 
-    /// A task more; its index. It waits.
-    pub fn pulled(&mut self, bytes: u64) -> u64 {
-        let index = self.add(bytes + self.result_bytes as u64);
+    /// A task more, and its size; its index. It waits.
+    pub fn pulled(&mut self, bytes: u64, size: Size) -> u64 {
+        let index = self.add(bytes + self.result_bytes as u64, size);
         self.waiting.push_back(index);
         index
     }
 
     /// A task more whose input is wrong; its index.
     pub fn pulled_wrong(&mut self) -> u64 {
-        let index = self.add(0);
+        let index = self.add(0, Size::default());
         self.over(index, TaskFate::Failed, 0);
         index
     }
 
-    fn add(&mut self, bytes: u64) -> u64 {
+    fn add(&mut self, bytes: u64, size: Size) -> u64 {
         let place = Place::Waiting;
         let index = self.counts.pulled;
         self.counts.pulled += 1;
         self.bytes += bytes;
         let task =
-            Task { place, second: None, sent: 0, bytes, deaths: 0, last: 0, under: None, alone: false };
+            Task { place, second: None, sent: 0, bytes, size, deaths: 0, last: 0, under: None, alone: false };
         self.tasks.insert(index, task);
         index
     }
@@ -241,6 +230,8 @@ impl Machine {
     /// There is no more input.
     pub fn end(&mut self) {
         self.ended = true;
+        let tasks = &self.tasks;
+        self.waiting.make_contiguous().sort_unstable_by_key(|index| turn(tasks, true, *index));
     }
 
     /// Whether that was said.
@@ -300,20 +291,13 @@ impl Machine {
     }
 
     fn begin_server(&mut self, key: ServerKey, info: Arc<ServerInfo>) {
-        self.servers.push(Server {
-            key,
-            info,
-            under_way: VecDeque::new(),
-            is_closed: false,
-            full: None,
-            since: 0,
-            speed: Speed::default(),
-        });
+        self.servers.push(Server::new(key, info));
         self.clear_suspects_of(key);
     }
 
     /// A server was lost and lives: nothing has died of its tasks.
     fn clear_suspects_of(&mut self, key: ServerKey) {
+        let mut cleared = Vec::new();
         for (index, task) in &mut self.tasks {
             if task.under != Some(key) {
                 continue;
@@ -321,11 +305,21 @@ impl Machine {
             task.under = None;
             task.deaths -= 1;
             if task.deaths == 0 && task.place == Place::Waiting {
-                self.suspects.retain(|suspect| suspect != index);
-                let at = self.waiting.partition_point(|other| other < index);
-                self.waiting.insert(at, *index);
+                cleared.push(*index);
             }
         }
+        for index in cleared {
+            self.suspects.retain(|suspect| *suspect != index);
+            self.wait_in_turn(index);
+        }
+    }
+
+    /// A task comes among those that wait when its turn is.
+    fn wait_in_turn(&mut self, index: u64) {
+        let (tasks, ended) = (&self.tasks, self.ended);
+        let own = turn(tasks, ended, index);
+        let at = self.waiting.partition_point(|other| turn(tasks, ended, *other) < own);
+        self.waiting.insert(at, index);
     }
 
     /// A server offers the service no more; what is there may still end.
@@ -357,7 +351,17 @@ impl Machine {
             let share = f64::from(all) * f64::from(server.workers()) / self.workers();
             return (share.ceil() as u32).max(1);
         }
-        window(server.workers(), &self.pace, &server.speed)
+        window(server.workers(), self.expected(self.next_size(), server), &server.speed)
+    }
+
+    /// The size of the task that is to be placed next.
+    fn next_size(&self) -> Size {
+        self.waiting.front().and_then(|index| self.tasks.get(index)).map(|task| task.size).unwrap_or_default()
+    }
+
+    /// How long a task of that size is expected to run there.
+    fn expected(&self, size: Size, server: &Server) -> Option<f64> {
+        self.paces.expected(size, &server.speed)
     }
 
     /// The next task to send, and where to; it is there from now on.
@@ -389,17 +393,27 @@ impl Machine {
     }
 
     fn put(&mut self, index: u64, server: usize, now: Ns) {
+        let expected = self.expects(index, server);
         let server = &mut self.servers[server];
         let alone = server.under_way.is_empty();
-        if alone {
-            server.since = now;
-        }
-        server.under_way.push_back(index);
+        server.begin(index, expected, now);
         if let Some(task) = self.tasks.get_mut(&index) {
             (task.place, task.alone, task.sent) = (Place::At(server.key), alone, now);
         }
         self.counts.under_way += 1;
         self.sent += 1;
+    }
+
+    /// How long a task is expected to run at a server, if its service says what calls cost.
+    fn expects(&self, index: u64, server: usize) -> Option<Ns> {
+        let size = self.tasks.get(&index)?.size;
+        size.cost()?;
+        self.expected(size, &self.servers[server]).map(|ns| (ns as Ns).max(1))
+    }
+
+    /// How long a task that is at a server was expected to run there when it went; 0 if nobody knew.
+    pub fn expected_at(&self, index: u64, key: ServerKey) -> Ns {
+        self.servers.iter().find(|s| s.key == key).map_or(0, |server| server.expected(index))
     }
 
     /// Whether a second server may run a task, too: all input was taken, and nothing waits.
@@ -422,11 +436,9 @@ impl Machine {
         let found =
             idle.flat_map(|other| self.gains(other, now).map(move |(gain, index)| (gain, index, other.key)));
         let (_, index, key) = found.max_by(|a, b| a.0.total_cmp(&b.0))?;
-        let server = self.servers.iter_mut().find(|s| s.key == key)?;
-        if server.under_way.is_empty() {
-            server.since = now;
-        }
-        server.under_way.push_back(index);
+        let at = self.servers.iter().position(|s| s.key == key)?;
+        let expected = self.expects(index, at);
+        self.servers[at].begin(index, expected, now);
         self.tasks.get_mut(&index)?.second = Some(key);
         self.doubled += 1;
         self.sent += 1;
@@ -442,10 +454,20 @@ impl Machine {
             let task = self.tasks.get(&index).filter(|t| t.second.is_none() && t.deaths == 0)?;
             let begun = if server.workers() == 1 { task.sent.max(server.since) } else { task.sent };
             let age = (place < server.workers()).then(|| now.saturating_sub(begun));
-            let running = Running { speed: &server.speed, age, before: place / server.workers() };
-            let gain = self.lengths.gain(&running, &other.speed, self.pace.beside(&other.speed))?;
+            let unit = self.unit(task.size)?;
+            let running = Running { speed: &server.speed, age, before: place / server.workers(), unit };
+            let gain = self.lengths.gain(&running, &other.speed, other.speed.beside())?;
             Some((gain, index))
         })
+    }
+
+    /// In what the length of a task of that size is measured: where it is known what tasks cost, in a part of what is
+    /// expected of it.
+    fn unit(&self, size: Size) -> Option<f64> {
+        match size.cost() {
+            None => Some(1.0),
+            Some(_) => self.paces.expected(size, &Speed::default()).map(|ns| ns / EXPECTED),
+        }
     }
 
     /// The server that the rule names, if it has room.
@@ -460,17 +482,26 @@ impl Machine {
             return None;
         }
         let bytes = self.waiting.front().and_then(|index| self.tasks.get(index)).map_or(0, |task| task.bytes);
-        let task = TaskView { service: &self.service, bytes, waiting: self.waiting.len() };
+        let cost = self.next_size().cost();
+        let task = TaskView { service: &self.service, bytes, cost, waiting: self.waiting.len() };
         let Choice::At(at) = rule.choose(&task, &views) else { return None };
         let chosen = views.get(at).filter(|view| view.has_room())?;
         self.servers.iter().position(|s| s.key == chosen.info.incarnation.0)
     }
 
     fn view<'s>(&self, server: &'s Server, now: Ns) -> ServerView<'s> {
-        let mine = server.under_way.len() as u32;
-        let window = if server.is_open(now) { self.window(server) } else { mine };
-        let expected = self.pace.expected(&server.speed);
-        let mut view = ServerView { info: &server.info, mine, theirs: 0, window, expected, is_late: false };
+        let (mine, size) = (server.under_way.len() as u32, self.next_size());
+        let expected = self.expected(size, server);
+        let (workers, speed) = (server.workers(), &server.speed);
+        let of_time = size.cost().map(|_| window_of_time(workers, mine, &server.ahead, expected, speed));
+        let (of_time, ahead) = of_time.unzip();
+        let window = match of_time {
+            _ if !server.is_open(now) => mine,
+            Some(window) if self.rules.window.is_none() => window,
+            _ => self.window(server),
+        };
+        let mut view =
+            ServerView { info: &server.info, mine, theirs: 0, window, expected, ahead, is_late: false };
         // One that takes much longer than it should is waited for no more.
         view.is_late = now.saturating_sub(server.since) as f64 > 2.0 * view.until(0);
         view
@@ -482,8 +513,9 @@ impl Machine {
 
     /// Whether the times of the next task are to be taken.
     pub fn is_timed(&self) -> bool {
-        let short =
-            self.servers.iter().all(|s| self.pace.expected(&s.speed).is_some_and(|t| t < SHORT as f64));
+        let size = self.next_size();
+        let is_short = |s: &Server| self.expected(size, s).is_some_and(|t| t < SHORT as f64);
+        let short = self.servers.iter().all(is_short) && (size.cost().is_none() || self.paces.knows(size));
         !short || self.sent.is_multiple_of(SOMETIMES)
     }
 
@@ -505,12 +537,11 @@ impl Machine {
 
     /// A task is at that server no more; false if it was not.
     fn take_from_server(&mut self, index: u64, key: ServerKey) -> bool {
-        let Some(server) = self.servers.iter_mut().find(|s| s.key == key) else { return false };
-        let Some(at) = server.under_way.iter().position(|task| *task == index) else { return false };
-        server.under_way.remove(at);
-        server.full = None;
-        self.left(index, key);
-        true
+        let taken = self.servers.iter_mut().find(|s| s.key == key).is_some_and(|s| s.take(index));
+        if taken {
+            self.left(index, key);
+        }
+        taken
     }
 
     /// A task is at no server any more.
@@ -548,9 +579,11 @@ impl Machine {
             return;
         }
         task.place = Place::Waiting;
-        let queue = if task.deaths > 0 { &mut self.suspects } else { &mut self.waiting };
-        let at = queue.partition_point(|other| *other < index);
-        queue.insert(at, index);
+        if task.deaths == 0 {
+            return self.wait_in_turn(index);
+        }
+        let at = self.suspects.partition_point(|other| *other < index);
+        self.suspects.insert(at, index);
     }
 
     /// A reply to a task has come: that server has it no more. What it says follows.
@@ -558,12 +591,17 @@ impl Machine {
         if !self.take_from_server(index, key) {
             return;
         }
+        let size = self.tasks.get(&index).map(|task| task.size).unwrap_or_default();
+        // As it was expected before this one told.
+        let unit = self.unit(size);
         if let Some(server) = self.servers.iter_mut().find(|s| s.key == key) {
             server.since = now;
             if let Some(Times { ran, waited, total, there }) = times {
                 server.speed.tells(there, server.under_way.len() as u32 + 1);
-                self.pace.learn(&mut server.speed, ran);
-                self.lengths.learn(&server.speed, ran);
+                self.paces.learn(size, &mut server.speed, ran);
+                if let Some(unit) = unit {
+                    self.lengths.learn(&server.speed, ran, unit);
+                }
                 if self.tasks.get(&index).is_some_and(|task| task.alone) {
                     server.speed.took_beside(total.saturating_sub(ran).saturating_sub(waited));
                 }
@@ -693,14 +731,10 @@ impl Machine {
     }
 }
 
-impl Server {
-    fn workers(&self) -> u32 {
-        self.info.workers.max(1)
-    }
-
-    fn is_open(&self, now: Ns) -> bool {
-        self.full.is_none_or(|until| now >= until)
-    }
+/// By what those that wait are sorted: their indices, or, when no more come, by what they cost first.
+fn turn(tasks: &QuickMap<u64, Task>, ended: bool, index: u64) -> (Reverse<Option<u64>>, u64) {
+    let cost = tasks.get(&index).filter(|_| ended).and_then(|task| task.size.cost());
+    (Reverse(cost), index)
 }
 
 #[cfg(test)]

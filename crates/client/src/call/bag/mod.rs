@@ -29,6 +29,7 @@ mod knocks;
 mod losses;
 mod machine;
 mod results;
+mod servers;
 mod tail;
 
 use std::ops::Deref;
