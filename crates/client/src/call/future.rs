@@ -105,6 +105,8 @@ pub struct Future<'a> {
     printed: Option<Printed>,
     /// Servers that died when it had begun there, as far as is known.
     died: Vec<Incarnation>,
+    /// The server that has answered, of a service that has a status.
+    answered: Option<Arc<ServerInfo>>,
     /// How the last server was lost, of a call that waits for room at another one.
     lost: Option<(Error, Arc<ServerInfo>)>,
 }
@@ -165,7 +167,7 @@ impl<'a> Future<'a> {
         inner: Arc<Inner>,
         name: &str,
         how: How,
-        make: impl FnOnce(&Arc<Inner>, &Signature) -> Result<(Vec<Arg<'a>>, Option<&'a Reference>)>,
+        make: impl FnOnce(&Arc<Inner>, &Signature) -> Result<(Vec<Arg<'a>>, Option<Reference>)>,
     ) -> Result<Future<'a>> {
         inner.check_process()?;
         let sent = Future::try_to_send(&inner, name, how, make);
@@ -176,7 +178,7 @@ impl<'a> Future<'a> {
         inner: &Arc<Inner>,
         name: &str,
         how: How,
-        make: impl FnOnce(&Arc<Inner>, &Signature) -> Result<(Vec<Arg<'a>>, Option<&'a Reference>)>,
+        make: impl FnOnce(&Arc<Inner>, &Signature) -> Result<(Vec<Arg<'a>>, Option<Reference>)>,
     ) -> Result<Future<'a>> {
         let begun = how.timed.then(Instant::now);
         let mut offer = inner.find(name, how.tied.as_deref(), how.allowed)?;
@@ -187,7 +189,7 @@ impl<'a> Future<'a> {
         args.iter().try_for_each(|a| a.check().map_err(|e| e.within(name)))?;
         let mut given: Vec<Given> = args.iter().map(Arg::given).collect();
         offer.signature.check(&mut given)?;
-        let bound = first.map(|r| reference::holder(inner, &mut offer, r)).transpose()?;
+        let bound = first.map(|r| reference::holder(inner, &mut offer, &r)).transpose()?;
         Future::begin(inner.clone(), offer, bound, (args, given), (how, begun))
     }
 
@@ -246,6 +248,7 @@ impl<'a> Future<'a> {
             given_up: None,
             printed: None,
             died: Vec::new(),
+            answered: None,
             lost: None,
         };
         future.issue_somewhere(None)?;
@@ -509,6 +512,9 @@ impl<'a> Future<'a> {
             if let Err(e) = &finished {
                 self.inner.failures.note(self.offer.signature.name().as_str(), e, Some(&connection.info));
             }
+            if self.offer.signature.params().iter().any(|param| param.is_status) {
+                self.answered = Some(connection.info.clone());
+            }
             self.state = State::Done(finished);
             spare::keep_pending(pending);
         }
@@ -621,7 +627,7 @@ impl<'a> Future<'a> {
     pub fn note(&self, why: &Error) {
         let server = match &self.state {
             State::Sent { connection, .. } => Some(&*connection.info),
-            _ => None,
+            _ => self.answered.as_deref(),
         };
         self.inner.failures.note(self.offer.signature.name().as_str(), why, server);
     }

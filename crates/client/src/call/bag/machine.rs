@@ -14,14 +14,15 @@
 //! And so many are pulled ahead as servers may take before the user's thread comes by again ([`Machine::wants_input`]).
 //! Where the service says what its calls cost, a window is one of time, and what waits at the end goes the longest first.
 //!
+//! A task that needs what one server holds is *bound* to it: it waits for that one alone, and is over when it is lost.
+//!
 //! A task under which a server died is a *suspect*: it goes on alone on its next server, so that the next death tells
 //! whether it was this one. It is cleared when the server turns out to live: only the connection was cut.
 //!
 //! When all input was taken and nothing waits, a task whose server takes too long is given to a second one ([`super::tail`]).
 //! The first of the two that has something to say is the task's end; the other one is given up.
 
-use std::cmp::Reverse;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use forebay_link::QuickMap;
@@ -31,6 +32,7 @@ use super::Space;
 use super::fates::{Fates, TaskFate};
 use super::servers::{Server, ServerKey};
 use super::tail::{Lengths, Running};
+use super::tasks::{Place, Task, turn};
 use crate::call::LIVES;
 use crate::call::estimate::{Paces, Size};
 use crate::call::pace::{Ns, SHORT, SOMETIMES, Speed};
@@ -82,32 +84,8 @@ pub(super) enum Verdict {
     Unknown,
     /// Servers have died under it again and again.
     Kills,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Place {
-    Waiting,
-    At(ServerKey),
-    /// It has left its server a moment ago.
-    Nowhere,
-    Over,
-}
-
-#[derive(Debug)]
-struct Task {
-    place: Place,
-    /// A second server that runs it, too.
-    second: Option<ServerKey>,
-    /// When it was sent to the first.
-    sent: Ns,
-    bytes: u64,
-    size: Size,
-    /// Servers that died when it had begun there, and when the last one did.
-    deaths: u8,
-    last: Ns,
-    under: Option<ServerKey>,
-    /// It met no other one at its server.
-    alone: bool,
+    /// What it needs is lost with that server.
+    Bound,
 }
 
 /// How many tasks are where.
@@ -132,6 +110,8 @@ pub(super) struct Machine {
     tasks: QuickMap<u64, Task>,
     waiting: VecDeque<u64>,
     suspects: VecDeque<u64>,
+    /// Those that wait for one server, in their order.
+    bound: BTreeMap<ServerKey, VecDeque<u64>>,
     servers: Vec<Server>,
     fates: Fates,
     counts: Counts,
@@ -163,6 +143,7 @@ impl Machine {
             tasks: QuickMap::default(),
             waiting: VecDeque::new(),
             suspects: VecDeque::new(),
+            bound: BTreeMap::new(),
             servers: Vec::new(),
             fates: Fates::default(),
             counts: Counts::default(),
@@ -204,26 +185,30 @@ impl Machine {
 
     /// A task more, and its size; its index. It waits.
     pub fn pulled(&mut self, bytes: u64, size: Size) -> u64 {
-        let index = self.add(bytes + self.result_bytes as u64, size);
+        let index = self.add(bytes + self.result_bytes as u64, size, None);
         self.waiting.push_back(index);
+        index
+    }
+
+    /// A task more that one server alone can run, which is here.
+    pub fn pulled_for(&mut self, home: ServerKey, bytes: u64, size: Size) -> u64 {
+        let index = self.add(bytes + self.result_bytes as u64, size, Some(home));
+        self.bound.entry(home).or_default().push_back(index);
         index
     }
 
     /// A task more whose input is wrong; its index.
     pub fn pulled_wrong(&mut self) -> u64 {
-        let index = self.add(0, Size::default());
+        let index = self.add(0, Size::default(), None);
         self.over(index, TaskFate::Failed, 0);
         index
     }
 
-    fn add(&mut self, bytes: u64, size: Size) -> u64 {
-        let place = Place::Waiting;
+    fn add(&mut self, bytes: u64, size: Size, home: Option<ServerKey>) -> u64 {
         let index = self.counts.pulled;
         self.counts.pulled += 1;
         self.bytes += bytes;
-        let task =
-            Task { place, second: None, sent: 0, bytes, size, deaths: 0, last: 0, under: None, alone: false };
-        self.tasks.insert(index, task);
+        self.tasks.insert(index, Task::new(bytes, size, home));
         index
     }
 
@@ -253,7 +238,7 @@ impl Machine {
             if self.rules.ordered { self.counts.pulled - self.next } else { self.tasks.len() as u64 };
         self.bytes < self.rules.bytes
             && oldest < (4 * all).max(SPAN)
-            && (self.waiting.len() as f64)
+            && (self.waiting_anywhere() as f64)
                 < (1.5 * self.gap * self.rate).ceil().clamp(BEFORE * self.workers(), AHEAD)
     }
 
@@ -285,8 +270,19 @@ impl Machine {
     pub fn offered(&mut self, info: &Arc<ServerInfo>) {
         let key = info.incarnation.0;
         match self.servers.iter_mut().find(|s| s.key == key) {
-            Some(server) => server.is_closed = false,
+            Some(server) => (server.is_closed, server.is_home_only) = (false, false),
             None => self.begin_server(key, info.clone()),
+        }
+    }
+
+    /// A server offers the service, and only those tasks are for it that are bound to it.
+    pub fn offered_to_bound(&mut self, info: &Arc<ServerInfo>) {
+        let key = info.incarnation.0;
+        if self.servers.iter().all(|s| s.key != key) {
+            self.begin_server(key, info.clone());
+            if let Some(server) = self.servers.last_mut() {
+                server.is_home_only = true;
+            }
         }
     }
 
@@ -322,12 +318,14 @@ impl Machine {
         self.waiting.insert(at, index);
     }
 
-    /// A server offers the service no more; what is there may still end.
-    pub fn withdrawn(&mut self, key: ServerKey) {
+    /// A server offers the service no more; what is there may still end. Tells of tasks that nobody else can run: they are
+    /// to be over.
+    pub fn withdrawn(&mut self, key: ServerKey) -> VecDeque<u64> {
         if let Some(server) = self.servers.iter_mut().find(|s| s.key == key) {
             server.is_closed = true;
         }
         self.servers.retain(|s| !s.is_closed || !s.under_way.is_empty());
+        self.bound.remove(&key).unwrap_or_default()
     }
 
     /// Servers that died when a task had begun there.
@@ -337,12 +335,22 @@ impl Machine {
 
     /// Whether a task waits and no server would take it, however long.
     pub fn is_starved(&self) -> bool {
-        self.is_waiting() && self.servers.iter().all(|s| s.is_closed)
+        let waits = !self.waiting.is_empty() || !self.suspects.is_empty();
+        waits && self.servers.iter().all(|s| !s.takes_any())
     }
 
     /// Whether tasks wait for their servers.
     pub fn is_waiting(&self) -> bool {
-        !self.waiting.is_empty() || !self.suspects.is_empty()
+        self.waiting_anywhere() > 0 || !self.suspects.is_empty()
+    }
+
+    fn waiting_anywhere(&self) -> usize {
+        self.waiting.len() + self.bound.values().map(VecDeque::len).sum::<usize>()
+    }
+
+    /// Whether one server alone can run that task.
+    pub fn is_bound(&self, index: u64) -> bool {
+        self.tasks.get(&index).is_some_and(|task| task.home.is_some())
     }
 
     /// How many tasks a server may have.
@@ -370,6 +378,9 @@ impl Machine {
             Ok(placed) => return Some(placed),
             Err(reserved) => reserved,
         };
+        if let Some(placed) = self.place_bound(now, reserved) {
+            return Some(placed);
+        }
         let index = *self.waiting.front()?;
         let server = self.choose(rule, now, reserved)?;
         self.waiting.pop_front();
@@ -377,12 +388,31 @@ impl Machine {
         Some((index, self.servers[server].key))
     }
 
+    /// A task goes to the one server that can run it, if that has room.
+    fn place_bound(&mut self, now: Ns, reserved: Option<usize>) -> Option<(u64, ServerKey)> {
+        let (key, index, server) = self.bound.iter().find_map(|(key, queue)| {
+            let index = *queue.front()?;
+            let server = self.servers.iter().position(|s| s.key == *key)?;
+            let (there, size) = (&self.servers[server], self.tasks.get(&index)?.size);
+            let takes = Some(server) != reserved && !there.is_closed && !self.has_suspect(there);
+            (takes && self.view(there, size, now).has_room()).then_some((*key, index, server))
+        })?;
+        if let Some(queue) = self.bound.get_mut(&key) {
+            queue.pop_front();
+            if queue.is_empty() {
+                self.bound.remove(&key);
+            }
+        }
+        self.put(index, server, now);
+        Some((index, key))
+    }
+
     /// A suspect goes to a server that has nothing else; while there is none, one is kept free of others.
     fn place_suspect(&mut self, now: Ns) -> Result<(u64, ServerKey), Option<usize>> {
         let waits = |index: &u64| self.tasks.get(index).is_some_and(|task| now < task.last + TOGETHER);
         let Some(at) = self.suspects.iter().position(|index| !waits(index)) else { return Err(None) };
         let index = self.suspects[at];
-        let open = self.servers.iter().enumerate().filter(|(_, s)| !s.is_closed && s.is_open(now));
+        let open = self.servers.iter().enumerate().filter(|(_, s)| s.takes_any() && s.is_open(now));
         let Some((server, _)) = open.min_by_key(|(_, s)| s.under_way.len()) else { return Err(None) };
         if !self.servers[server].under_way.is_empty() {
             return Err(Some(server));
@@ -429,7 +459,7 @@ impl Machine {
         let idle = self.servers.iter().filter(|s| {
             let is_free = s.under_way.len() < s.workers() as usize;
             is_free
-                && !s.is_closed
+                && s.takes_any()
                 && s.is_open(now)
                 && !s.under_way.iter().any(|task| self.is_suspect(*task))
         });
@@ -451,7 +481,8 @@ impl Machine {
             server.under_way.iter().enumerate().map(move |(place, index)| (server, place as u32, *index))
         });
         under_way.filter_map(move |(server, place, index)| {
-            let task = self.tasks.get(&index).filter(|t| t.second.is_none() && t.deaths == 0)?;
+            let is_lone = |t: &&Task| t.second.is_none() && t.deaths == 0 && t.home.is_none();
+            let task = self.tasks.get(&index).filter(is_lone)?;
             let begun = if server.workers() == 1 { task.sent.max(server.since) } else { task.sent };
             let age = (place < server.workers()).then(|| now.saturating_sub(begun));
             let unit = self.unit(task.size)?;
@@ -472,12 +503,12 @@ impl Machine {
 
     /// The server that the rule names, if it has room.
     fn choose(&self, rule: &dyn Placement, now: Ns, reserved: Option<usize>) -> Option<usize> {
-        let alone = |s: &Server| s.under_way.front().is_some_and(|task| self.is_suspect(*task));
-        let takes = |(i, s): &(usize, &Server)| Some(*i) != reserved && !s.is_closed && !alone(s);
+        let takes = |(i, s): &(usize, &Server)| Some(*i) != reserved && s.takes_any() && !self.has_suspect(s);
         let turn = self.sent as usize % self.servers.len().max(1);
         let all = || self.servers.iter().enumerate();
         let in_turn = all().skip(turn).chain(all().take(turn));
-        let views: Vec<ServerView> = in_turn.filter(takes).map(|(_, s)| self.view(s, now)).collect();
+        let views: Vec<ServerView> =
+            in_turn.filter(takes).map(|(_, s)| self.view(s, self.next_size(), now)).collect();
         if views.is_empty() {
             return None;
         }
@@ -489,8 +520,8 @@ impl Machine {
         self.servers.iter().position(|s| s.key == chosen.info.incarnation.0)
     }
 
-    fn view<'s>(&self, server: &'s Server, now: Ns) -> ServerView<'s> {
-        let (mine, size) = (server.under_way.len() as u32, self.next_size());
+    fn view<'s>(&self, server: &'s Server, size: Size, now: Ns) -> ServerView<'s> {
+        let mine = server.under_way.len() as u32;
         let expected = self.expected(size, server);
         let (workers, speed) = (server.workers(), &server.speed);
         let of_time = size.cost().map(|_| window_of_time(workers, mine, &server.ahead, expected, speed));
@@ -505,6 +536,11 @@ impl Machine {
         // One that takes much longer than it should is waited for no more.
         view.is_late = now.saturating_sub(server.since) as f64 > 2.0 * view.until(0);
         view
+    }
+
+    /// Whether it is kept for a task that others are not to meet.
+    fn has_suspect(&self, server: &Server) -> bool {
+        server.under_way.front().is_some_and(|task| self.is_suspect(*task))
     }
 
     fn is_suspect(&self, index: u64) -> bool {
@@ -579,11 +615,13 @@ impl Machine {
             return;
         }
         task.place = Place::Waiting;
-        if task.deaths == 0 {
-            return self.wait_in_turn(index);
-        }
-        let at = self.suspects.partition_point(|other| *other < index);
-        self.suspects.insert(at, index);
+        let queue = match task.home {
+            Some(home) => self.bound.entry(home).or_default(),
+            None if task.deaths > 0 => &mut self.suspects,
+            None => return self.wait_in_turn(index),
+        };
+        let at = queue.partition_point(|other| *other < index);
+        queue.insert(at, index);
     }
 
     /// A reply to a task has come: that server has it no more. What it says follows.
@@ -645,10 +683,15 @@ impl Machine {
     pub fn lost(&mut self, key: ServerKey, now: Ns) -> Vec<(u64, Verdict)> {
         let Some(at) = self.servers.iter().position(|s| s.key == key) else { return Vec::new() };
         let server = self.servers.remove(at);
-        let mut over = Vec::new();
+        let bound = self.bound.remove(&key).unwrap_or_default();
+        let mut over: Vec<_> = bound.into_iter().map(|index| (index, Verdict::Bound)).collect();
         let workers = server.workers() as usize;
         for (place, index) in server.under_way.into_iter().enumerate() {
             self.left(index, key);
+            if self.is_bound(index) {
+                over.push((index, Verdict::Bound));
+                continue;
+            }
             if self.rules.effects {
                 over.push((index, Verdict::Unknown));
                 continue;
@@ -680,6 +723,7 @@ impl Machine {
             Place::Waiting => {
                 self.waiting.retain(|other| *other != index);
                 self.suspects.retain(|other| *other != index);
+                self.bound.values_mut().for_each(|queue| queue.retain(|other| *other != index));
             }
             Place::At(_) | Place::Nowhere => {}
         }
@@ -729,12 +773,6 @@ impl Machine {
     pub fn open(&self) -> impl Iterator<Item = u64> {
         self.tasks.keys().copied()
     }
-}
-
-/// By what those that wait are sorted: their indices, or, when no more come, by what they cost first.
-fn turn(tasks: &QuickMap<u64, Task>, ended: bool, index: u64) -> (Reverse<Option<u64>>, u64) {
-    let cost = tasks.get(&index).filter(|_| ended).and_then(|task| task.size.cost());
-    (Reverse(cost), index)
 }
 
 #[cfg(test)]

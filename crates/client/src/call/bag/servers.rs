@@ -23,6 +23,8 @@ pub(super) struct Server {
     expected: QuickMap<u64, Ns>,
     /// It gets no more: it has withdrawn the service.
     pub is_closed: bool,
+    /// It gets those tasks only that it alone can run.
+    pub is_home_only: bool,
     /// It takes no more until something comes back, or a while is over.
     pub full: Option<Ns>,
     /// When a task ended there last, or came to an idle one.
@@ -39,6 +41,7 @@ impl Server {
             ahead: Ahead::default(),
             expected: QuickMap::default(),
             is_closed: false,
+            is_home_only: false,
             full: None,
             since: 0,
             speed: Speed::default(),
@@ -75,6 +78,11 @@ impl Server {
 
     pub fn workers(&self) -> u32 {
         self.info.workers.max(1)
+    }
+
+    /// Whether it gets tasks that others could run as well.
+    pub fn takes_any(&self) -> bool {
+        !self.is_closed && !self.is_home_only
     }
 
     pub fn is_open(&self, now: Ns) -> bool {

@@ -33,6 +33,8 @@ struct Events {
     wrong: u64,
     doubled: u64,
     first_of_two: u64,
+    bound: u64,
+    without_home: u64,
 }
 
 fn simulate(seed: u64, events: &mut Events) {
@@ -69,7 +71,14 @@ fn simulate(seed: u64, events: &mut Events) {
                     end(index);
                 } else {
                     let size = if costs { Size::of_cost(1 << dice.throw(20)) } else { Size::default() };
-                    machine.pulled(dice.throw(20_000), size);
+                    let servers = machine.servers.len() as u64;
+                    match machine.servers.get(dice.throw(4 * servers.max(1)) as usize) {
+                        Some(home) if dice.throw(2) == 0 => {
+                            let home = home.key;
+                            machine.pulled_for(home, dice.throw(20_000), size);
+                        }
+                        _ => drop(machine.pulled(dice.throw(20_000), size)),
+                    }
                 }
             }
         }
@@ -81,7 +90,11 @@ fn simulate(seed: u64, events: &mut Events) {
         if let Some(key) = keys.get(dice.throw(40) as usize) {
             match dice.throw(3) {
                 0 => {
-                    machine.withdrawn(*key);
+                    for task in machine.withdrawn(*key) {
+                        events.without_home += 1;
+                        machine.over(task, TaskFate::Failed, 0);
+                        end(task);
+                    }
                     events.withdrawn += 1;
                 }
                 how => {
@@ -90,6 +103,7 @@ fn simulate(seed: u64, events: &mut Events) {
                         match verdict {
                             Verdict::Unknown => events.unknown += 1,
                             Verdict::Kills => events.killers += 1,
+                            Verdict::Bound => events.without_home += 1,
                         }
                         machine.over(task, TaskFate::Failed, 0);
                         end(task);
@@ -113,6 +127,10 @@ fn simulate(seed: u64, events: &mut Events) {
             }
             assert!(!at.iter().any(|(t, _)| *t == task), "seed {seed}: task {task} is at two servers");
             at.push((task, key));
+            if let Some(home) = machine.tasks.get(&task).and_then(|task| task.home) {
+                assert_eq!(home, key, "seed {seed}: a task is not where it can be run");
+                events.bound += 1;
+            }
             if machine.is_suspect(task) {
                 let beside = at.iter().filter(|(_, k)| *k == key).count();
                 assert_eq!(beside, 1, "seed {seed}: a suspect is not alone");
@@ -138,8 +156,11 @@ fn simulate(seed: u64, events: &mut Events) {
                 at.retain(|(_, k)| *k != key);
                 events.deaths += 1;
                 for (task, verdict) in machine.lost(key, now) {
-                    assert_eq!(verdict, Verdict::Kills);
-                    events.killers += 1;
+                    match verdict {
+                        Verdict::Kills => events.killers += 1,
+                        Verdict::Bound => events.without_home += 1,
+                        Verdict::Unknown => panic!("seed {seed}: it has no effects"),
+                    }
                     machine.over(task, TaskFate::Failed, 0);
                     end(task);
                 }
@@ -154,7 +175,7 @@ fn simulate(seed: u64, events: &mut Events) {
                 now,
             );
             let others = at.len();
-            if dice.throw(40) == 0 {
+            if dice.throw(40) == 0 && !machine.is_bound(task) {
                 machine.again(task);
             } else {
                 machine.over(task, TaskFate::Done, dice.throw(5_000));
@@ -213,7 +234,9 @@ fn whatever_happens_to_servers_each_task_has_one_end() {
     } = events;
     let all = [replies, deaths, cuts, refused, withdrawn, cancelled, killers, unknown, starved, wrong];
     assert!(
-        all.into_iter().chain([events.doubled, events.first_of_two]).all(|n| n > 100),
+        all.into_iter()
+            .chain([events.doubled, events.first_of_two, events.bound, events.without_home])
+            .all(|n| n > 100),
         "each happened often: {events:?}"
     );
 }
