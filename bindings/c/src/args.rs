@@ -233,6 +233,11 @@ pub fn places(args: &[fb_arg], params: &[Param], signature: &Signature) -> Resul
         if param.way.comes() {
             let missing = || Error::internal("the place of a result is missing");
             let (at, (arg, param)) = coming.next().ok_or_else(missing)?;
+            if arg.kind == REFERENCE {
+                // Its results stay where they are, and it may be gone by now.
+                prepared.args.push(Arg::Bytes(&[]));
+                continue;
+            }
             prepared.take(arg, param, mixed.iter().position(|mixed| *mixed == at))?;
         }
         if param.is_passed() && prepared.args.len() == passed {

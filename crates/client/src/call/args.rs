@@ -30,7 +30,7 @@ pub enum Arg<'a> {
     /// Bytes between the elements stay as they are.
     StridedMut(ArrayMeta, Strided, &'a mut [u8]),
     /// An array that a server holds.
-    Ref(ArrayMeta, &'a Reference),
+    Ref(ArrayMeta, Cow<'a, Reference>),
 }
 
 /// A result that is returned: what comes back and is no array.
@@ -104,7 +104,8 @@ impl<'a> Arg<'a> {
             Arg::Str(_) => Arg::Str(""),
             Arg::Bytes(_) => Arg::Bytes(&[]),
             Arg::In(meta, _) | Arg::Strided(meta, ..) => Arg::In(*meta, &[]),
-            Arg::Mut(meta, _) | Arg::StridedMut(meta, ..) | Arg::Ref(meta, _) => Arg::In(*meta, &[]),
+            Arg::Mut(meta, _) | Arg::StridedMut(meta, ..) => Arg::In(*meta, &[]),
+            Arg::Ref(meta, reference) => Arg::Ref(*meta, Cow::Owned(Reference::clone(reference))),
         }
     }
 
@@ -221,7 +222,7 @@ fn gathered<'a>(strided: &Strided, bytes: &[u8]) -> Result<Cow<'a, [u8]>> {
 
 impl<'a> From<&'a Reference> for Arg<'a> {
     fn from(reference: &'a Reference) -> Self {
-        Arg::Ref(*reference.meta(), reference)
+        Arg::Ref(*reference.meta(), Cow::Borrowed(reference))
     }
 }
 

@@ -12,11 +12,12 @@ use std::time::{Duration, Instant};
 
 use forebay_link::standing;
 use forebay_types::call::{Outcome, get_outcome};
+use forebay_types::directory::ServerInfo;
 use forebay_types::{Code, Error, Given, Param, Result, Signature};
 
 use super::args::{Arg, Value};
 use super::connection::{Connection, Pending, Returned, Told};
-use super::estimate::bytes_of;
+use super::estimate::{Size, bytes_of};
 use super::files::{self, Carried, LocalFile};
 use super::queue::{self, End, Queued, WaitingCall};
 use super::reference::{self, Reference};
@@ -103,6 +104,8 @@ pub struct Future<'a> {
     given_up: Option<Arc<AtomicBool>>,
     /// What the service printed, if it has failed.
     printed: Option<Box<Printed>>,
+    /// The server that has answered, of a service that has a status.
+    answered: Option<Arc<ServerInfo>>,
 }
 
 /// Gives a call up from any thread, also while another one waits for it.
@@ -161,7 +164,7 @@ impl<'a> Future<'a> {
         inner: &Arc<Inner>,
         name: &str,
         how: How,
-        make: impl FnOnce(&Arc<Inner>, &Signature) -> Result<(Vec<Arg<'a>>, Option<&'a Reference>)>,
+        make: impl FnOnce(&Arc<Inner>, &Signature) -> Result<(Vec<Arg<'a>>, Option<Reference>)>,
     ) -> Result<Future<'a>> {
         inner.check_process()?;
         // A call is large: it is made where the caller has it, and not moved.
@@ -176,16 +179,18 @@ impl<'a> Future<'a> {
         inner: &Arc<Inner>,
         name: &str,
         how: How,
-        make: impl FnOnce(&Arc<Inner>, &Signature) -> Result<(Vec<Arg<'a>>, Option<&'a Reference>)>,
+        make: impl FnOnce(&Arc<Inner>, &Signature) -> Result<(Vec<Arg<'a>>, Option<Reference>)>,
     ) -> Result<Future<'a>> {
         let begun = how.timed.then(Instant::now);
         let mut offer = inner.find(name, how.tied.as_deref(), how.allowed)?;
+        // Where calls are of unlike length, the time of each tells.
+        let begun = begun.or_else(|| offer.signature.cost().map(|_| Instant::now()));
         let (mut args, first) = make(inner, &offer.signature)?;
         in_order(&offer.signature, &mut args)?;
         args.iter().try_for_each(|a| a.check().map_err(|e| e.within(name)))?;
         let mut given: Vec<Given> = args.iter().map(Arg::given).collect();
         offer.signature.check(&mut given)?;
-        let bound = first.map(|r| reference::holder(inner, &mut offer, r)).transpose()?;
+        let bound = first.map(|r| reference::holder(inner, &mut offer, &r)).transpose()?;
         Future::begin(inner.clone(), offer, bound, (args, given), (how, begun))
     }
 
@@ -248,6 +253,7 @@ impl<'a> Future<'a> {
             tied,
             given_up: None,
             printed: None,
+            answered: None,
         });
         if let Ok(future) = &mut sent
             && let Err(e) = future.set_out()
@@ -341,7 +347,7 @@ impl<'a> Future<'a> {
             };
             let files = connection.and_then(|c| Ok((self.carry(&c, until)?, c)));
             let sent = files.and_then(|(files, connection)| {
-                let request = self.request(files.as_ref());
+                let request = self.request(&connection, files.as_ref());
                 Ok((request.send(&connection, until)?, files, connection))
             });
             match sent {
@@ -371,9 +377,10 @@ impl<'a> Future<'a> {
         }
     }
 
-    fn request<'r>(&'r self, files: Option<&'r Carried>) -> request::Request<'r, 'a> {
+    fn request<'r>(&'r self, to: &Connection, files: Option<&'r Carried>) -> request::Request<'r, 'a> {
         let Future { offer, given, .. } = self;
-        let learns = offer.estimates.wants(self.id).then(|| (&offer.estimates, bytes_of(given)));
+        let size = Size::of(&offer.signature, given);
+        let learns = offer.estimates.wants(self.id, size).then_some((&offer.estimates, size));
         request::Request {
             inner: &self.inner,
             id: self.id,
@@ -385,7 +392,7 @@ impl<'a> Future<'a> {
             kept: &self.kept,
             given,
             files,
-            told: Told { basket: None, learns },
+            told: Told { basket: None, learns, expected: offer.expected(to.info.incarnation, size) },
         }
     }
 
@@ -574,6 +581,9 @@ impl<'a> Future<'a> {
             if let Err(e) = &finished {
                 self.inner.failures.note(self.offer.signature.name().as_str(), e, Some(&connection.info));
             }
+            if self.offer.signature.params().iter().any(|param| param.is_status) {
+                self.answered = Some(connection.info.clone());
+            }
             self.state = State::Done(finished);
             spare::keep_pending(pending);
         }
@@ -691,7 +701,7 @@ impl<'a> Future<'a> {
     pub fn note(&self, why: &Error) {
         let server = match &self.state {
             State::Sent { connection, .. } => Some(&*connection.info),
-            _ => None,
+            _ => self.answered.as_deref(),
         };
         self.inner.failures.note(self.offer.signature.name().as_str(), why, server);
     }

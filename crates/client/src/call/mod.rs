@@ -16,6 +16,7 @@
 //! replies out of the rings (`pump`), and results are copied into the caller's arrays at the
 //! end. When a server is lost the call is issued again, from the caller's arrays, to another.
 
+mod ahead;
 mod args;
 mod attach;
 mod bag;
@@ -68,6 +69,7 @@ pub use watcher::Watched;
 use future::How;
 
 use estimate::{Size, bytes_of};
+use placement::soonest;
 use pump::Pump;
 use queue::Queue;
 use table::{Offer, Table};
@@ -388,11 +390,15 @@ impl Inner {
 
     /// The server of an offer that is to get a call, without those; none when there is no other one.
     fn choose(&self, offer: &Offer, without: &[Incarnation], asked: &Asked) -> Option<Choice> {
-        let is_quick = offer.estimates.usual().is_some_and(|ns| ns < QUICK);
-        if self.rule.get().is_none() && (is_quick || !asked.may_wait) {
-            return offer.least_busy(without).map(Choice::At);
+        let size = Size::of(&offer.signature, asked.given);
+        let is_ruled = self.rule.get().is_some();
+        if !is_ruled && (offer.estimates.is_below(size, QUICK) || !asked.may_wait && size.cost().is_none()) {
+            let at = offer.least_busy(without)?;
+            // Behind calls that cost more a short one would wait.
+            if size.cost().is_none() || offer.is_free(at) {
+                return Some(Choice::At(at));
+            }
         }
-        let bytes = bytes_of(asked.given);
         let turn = offer.turn();
         let servers = offer.servers.len();
         let order = (0..servers).map(|i| (turn + i) % servers.max(1));
@@ -400,11 +406,13 @@ impl Inner {
         if order.is_empty() {
             return None;
         }
-        let views = offer.views(&order, Size::of(bytes), asked.more);
-        let task = TaskView { service: offer.signature.name().as_str(), bytes, waiting: asked.waiting };
+        let views = offer.views(&order, size, asked.more);
+        let (bytes, cost) = (bytes_of(asked.given), size.cost());
+        let task = TaskView { service: offer.signature.name().as_str(), bytes, cost, waiting: asked.waiting };
         match self.rule().choose(&task, &views) {
             Choice::At(at) if at < order.len() => Some(Choice::At(order[at])),
             Choice::Later if asked.may_wait => Some(Choice::Later),
+            Choice::Later if cost.is_some() => soonest(&views).map(|at| Choice::At(order[at])),
             // A rule that has no answer of use.
             _ => offer.least_busy(without).map(Choice::At),
         }
