@@ -27,6 +27,7 @@ mod announce;
 mod call;
 mod crew;
 mod decode;
+mod files;
 mod heart;
 mod held;
 mod listen;
