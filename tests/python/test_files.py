@@ -119,8 +119,7 @@ class Served:
         """The files that are in the scratch space."""
         if not self.scratch.exists():
             return []
-        own = {"lock", ".forebay.lock"}
-        return [p for p in self.scratch.rglob("*") if not p.is_dir() and p.name not in own]
+        return [p for p in self.scratch.rglob("*") if not p.is_dir() and not p.name.endswith("lock")]
 
     def is_clean(self) -> bool:
         """Whether servers keep nothing and nothing lies beside the caller's files."""
@@ -218,7 +217,9 @@ assert sorted(p.name for p in Path(".").iterdir()) == ["a", "b", "pipe"]
     until(served.is_clean, what="the end of what was kept")
 
 
-def test_files_go_with_many_calls_with_groups_and_with_calls_that_are_waited_for_later(served: Served) -> None:
+def test_files_go_with_many_calls_with_groups_and_with_calls_that_are_waited_for_later(
+    served: Served,
+) -> None:
     served.serve()
     served.serve()
     out = served.call(
@@ -323,7 +324,9 @@ def test_a_server_that_is_killed_in_the_middle_of_a_file_loses_nothing_and_the_n
     until(far.is_clean, what="the sweeping")
 
 
-def test_a_file_that_was_written_to_before_the_call_is_issued_again_is_told_of(far: Served, large: Path) -> None:
+def test_a_file_that_was_written_to_before_the_call_is_issued_again_is_told_of(
+    far: Served, large: Path
+) -> None:
     first = far.serve()
     with far.reached():
         client = far.client(COPIES)

@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering;
 use forebay_link::call::Still;
 
 use super::closed;
-use super::driver::{Driver, Job, State};
+use super::driver::{Driver, State};
+use super::job::Job;
 use crate::call::Sent;
 use crate::call::connection::Connection;
 use crate::call::files::{self, Carried};

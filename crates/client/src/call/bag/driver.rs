@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 
 use forebay_link::QuickMap;
 use forebay_link::call::room;
-use forebay_types::directory::{Incarnation, ServerInfo};
+use forebay_types::directory::Incarnation;
 use forebay_types::{Code, Error, Given, Result, Signature};
 
 use super::fates::TaskFate;
+use super::job::{Flight, Job};
 use super::knocks::Knocks;
 use super::losses;
 use super::machine::{Machine, Rules, Times};
@@ -20,8 +21,8 @@ use super::results::{results, results_of};
 use super::{Asks, BagOptions, PATIENCE, Space, Task, closed};
 use crate::call::args::{Arg, Value};
 use crate::call::attach::There;
-use crate::call::connection::{Basket, Connection, Pending, Returned, Told};
-use crate::call::files::{self, Carried, LocalFile};
+use crate::call::connection::{Basket, Connection, Returned, Told};
+use crate::call::files::{self, LocalFile};
 use crate::call::pace::Ns;
 use crate::call::reply::Printed;
 use crate::call::request::Request;
@@ -38,30 +39,6 @@ const SOON: Duration = Duration::from_millis(1);
 /// What is kept of arguments and results, at most and at least.
 const MOST_BYTES: u64 = 256 << 20;
 const LEAST_BYTES: u64 = 1 << 20;
-
-/// A task with its arguments, until it is over.
-pub(super) struct Job {
-    args: Vec<Arg<'static>>,
-    kept: Vec<Option<OwnCopy>>,
-    given: Vec<Given>,
-    pub files: Vec<LocalFile>,
-    /// Its files at a server that had no room for it when they were there.
-    pub ready: Option<Carried>,
-    /// Where it was sent; at the end of a bag, to two servers.
-    flights: [Option<Flight>; 2],
-    /// The last server that was lost while it had this task, and how.
-    pub lost: Option<(Arc<ServerInfo>, Error)>,
-}
-
-/// Where a task was sent, under which number.
-struct Flight {
-    id: u64,
-    connection: Arc<Connection>,
-    pending: Arc<Pending>,
-    sent: Option<Instant>,
-    /// Where its files are kept.
-    files: Option<Carried>,
-}
 
 /// How a task ended, before that is the user's.
 enum End {
@@ -685,21 +662,6 @@ impl Driver {
         if self.is_watched.load(Ordering::SeqCst) {
             self.inner.pump.nudge();
             self.inner.watcher.wake();
-        }
-    }
-}
-
-impl Job {
-    /// The flight of it that is over, if one is.
-    fn landed(&mut self) -> Option<Flight> {
-        let is_over = |flight: &&mut Option<Flight>| flight.as_ref().is_some_and(|f| f.pending.is_done());
-        self.flights.iter_mut().find(is_over)?.take()
-    }
-
-    /// Nobody waits for it any more.
-    fn give_up(&mut self) {
-        for flight in self.flights.iter_mut().filter_map(Option::take) {
-            flight.connection.abandon(flight.id, &flight.pending);
         }
     }
 }

@@ -26,6 +26,7 @@
 mod carrying;
 mod driver;
 mod fates;
+mod job;
 mod knocks;
 mod losses;
 mod machine;
