@@ -107,7 +107,8 @@ impl Pool {
     /// So many bytes, with whatever was in them before.
     pub fn take(&self, bytes: u64) -> Result<Lease> {
         let Inner { budget, memory, large, .. } = &*self.inner;
-        if bytes >= LARGE {
+        // Many small ones together are as much.
+        if bytes.saturating_add(budget.used()) >= LARGE {
             *lock(large) = Instant::now();
             trim_when_idle(&self.inner);
         }

@@ -403,15 +403,18 @@ impl Sender {
             let lent = out.lent.as_mut().ok_or_else(|| Error::internal("a server lends nothing"))?;
             // What a service has kept longer than its call.
             lent.allocator.reap();
-            if bytes >= LARGE {
+            // Many small ones together are as much.
+            let much = bytes.saturating_add(lent.allocator.used()) >= LARGE;
+            if much {
                 lent.large = Instant::now();
             }
-            lent.allocator.alloc(bytes).ok_or_else(|| lent.no_room(bytes))
+            lent.allocator.alloc(bytes).map(|block| (block, much)).ok_or_else(|| lent.no_room(bytes))
         };
-        if bytes >= LARGE {
+        let (block, much) = found?;
+        if much {
             trim_when_idle(&self.outgoing);
         }
-        found.map(Some)
+        Ok(Some(block))
     }
 
     pub fn take_back(&self, blocks: impl IntoIterator<Item = Block>) {
