@@ -13,7 +13,8 @@ use forebay_tests::broker::Host;
 use crate::deaths::{Dice, Herd};
 use crate::roles::{World, stir, until};
 
-const UNORDERED: BagOptions = BagOptions { ordered: false, window: None, bytes: None, tail: true };
+const UNORDERED: BagOptions =
+    BagOptions { ordered: false, window: None, bytes: None, tail: true, status_fails: false };
 
 /// Takes one task after the other, its input made when the bag asks for it.
 fn run<'a>(bag: &mut Bag, tasks: u64, make: impl Fn(u64) -> Vec<Arg<'a>>, mut take: impl FnMut(Task)) {

@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use forebay_client::call::{Arg, Client, On, Reference, Value, wait_all};
+use forebay_client::call::{
+    Arg, Bag, BagOptions, Client, Next, On, Reference, Task, TaskValue, Value, wait_all,
+};
 use forebay_client::run::View;
 use forebay_types::{ArrayMeta, Code, DType, Order, Scalar, Selection, Shape};
 use rustix::process::Signal;
@@ -249,4 +251,170 @@ fn who_only_reads_an_array_shares_it_and_a_writer_waits() {
     let at = |what: &str| log.iter().position(|l| l.ends_with(what)).unwrap();
     assert!(at(" second").max(at(" first")) < at("-done"), "both at once: {log:?}");
     assert!(at(" last") > at("first-done").max(at("second-done")), "{log:?}");
+}
+
+/// Takes what a bag has to give; `make` makes its input.
+fn all<'a>(bag: &mut Bag, mut make: impl FnMut(u64) -> Option<Vec<Arg<'a>>>) -> Vec<Task> {
+    let (mut tasks, mut next) = (Vec::new(), 0);
+    loop {
+        match bag.next(Some(Duration::from_secs(60))).unwrap() {
+            Next::Input => match make(next) {
+                Some(args) => next = bag.add(args).unwrap() + 1,
+                None => bag.end(),
+            },
+            Next::Task(task) => tasks.push(task),
+            Next::Later => panic!("nothing is over in a minute: {:?}", bag.counts()),
+            Next::Over => return tasks,
+        }
+    }
+}
+
+#[test]
+fn tasks_of_a_bag_run_where_their_arrays_are_in_the_order_of_the_input() {
+    let world = World::new();
+    let servers = [world.server("one", 2), world.server("two", 1)];
+    let client = world.client();
+    let held =
+        [put(&client, &[0.5; 3_000], On::Server("one")), put(&client, &[0.5; 3_000], On::Server("two"))];
+    let step = |n: u64| (f64::from(n as u32 % 7) / 4.0, f64::from(n as u32 % 3));
+    // Tied to one server, too: arrays go with their holders.
+    for client in [client.clone(), client.on(forebay_client::call::Only::Name("one".into()))] {
+        held.iter()
+            .for_each(|x| x.put(View::of(&[0.5; 3_000], &[3_000]).unwrap(), &Selection::default()).unwrap());
+        let mut bag = client.bag("affine", BagOptions::default()).unwrap();
+        let mut own = vec![1.0; 3_000];
+        let tasks = all(&mut bag, |n| {
+            let (a, b) = step(n / 3);
+            let x = held.get(n as usize % 3).map_or_else(|| Arg::from(&own[..]), Arg::from);
+            (n < 1_500).then(|| vec![a.into(), b.into(), x])
+        });
+        assert_eq!((tasks.len(), bag.counts().failed), (1_500, 0));
+        for task in &tasks {
+            let (a, b) = step(task.index / 3);
+            match (task.index % 3, &task.outcome.as_ref().unwrap()[..]) {
+                (2, [TaskValue::Array(_, bytes)]) => {
+                    assert_eq!(bytes[..8], (a + b).to_le_bytes());
+                }
+                (_, []) => {}
+                (_, other) => panic!("an array that stays is no result: {other:?}"),
+            }
+        }
+        own.clear();
+        let expected = (0..500).map(step).fold(0.5, |x, (a, b)| a * x + b);
+        assert_eq!(
+            [values(&held[0], ""), values(&held[1], "")],
+            [vec![expected; 3_000], vec![expected; 3_000]]
+        );
+    }
+    // Only the holder ran them.
+    let mut bag = client.bag("look", BagOptions::default()).unwrap();
+    let tasks = all(&mut bag, |n| (n < 100).then(|| vec!["look".into(), 0i64.into(), Arg::from(&held[1])]));
+    assert!(tasks.iter().all(|task| task.outcome.is_ok()));
+    assert!(world.log().iter().all(|line| line.starts_with(&servers[1].pid().to_string())));
+}
+
+#[test]
+fn a_task_that_nobody_can_run_for_its_arrays_fails_alone() {
+    let world = World::new();
+    let mut servers = [world.server("one", 1), world.server("two", 1)];
+    let client = world.client();
+    let x = put(&client, &[1.0; 3], On::Server("one"));
+    let y = put(&client, &[1.0; 3], On::Server("two"));
+    let killed = put(&client, &[1.0; 3], On::Server("two"));
+    killed.kill().unwrap();
+    let mut bag = client.bag("axpy", BagOptions::default()).unwrap();
+    let tasks = all(&mut bag, |n| {
+        let pair = [[&x, &y], [&y, &y], [&killed, &y], [&y, &y]].get(n as usize).copied();
+        let own = [2.0; 3];
+        pair.map(|[x, y]| match n {
+            3 => vec![2.0.into(), Arg::from(own.to_vec().leak() as &[f64]), Arg::from(y)],
+            _ => vec![2.0.into(), Arg::from(x), Arg::from(y)],
+        })
+    });
+    let errors: Vec<_> = tasks.iter().map(|task| task.outcome.as_ref().err()).collect();
+    let Some(two) = errors[0] else { panic!("{errors:?}") };
+    assert_eq!(two.code(), Code::BadArgument);
+    assert!(two.text().contains(&format!("{x} and {y} are held by different servers")), "{two}");
+    assert!(errors[1].unwrap().text().contains("give a copy"), "{errors:?}");
+    assert_eq!(errors[2].unwrap().code(), Code::Closed);
+    assert!(errors[3].is_none() && values(&y, "") == [5.0; 3]);
+    assert_eq!((bag.counts().failed, bag.counts().done), (3, 1));
+
+    // The holder stops offering the service.
+    servers[0].tell("remove look");
+    let mut bag = client.bag("look", BagOptions::default()).unwrap();
+    until("it is refused", || {
+        client.call("look", vec!["no".into(), 0i64.into(), Arg::from(&x)], None).is_err()
+    });
+    let tasks = all(&mut bag, |n| {
+        let array = if n % 2 == 0 { &x } else { &y };
+        (n < 20).then(|| vec!["look".into(), 0i64.into(), Arg::from(array)])
+    });
+    for task in tasks {
+        match task.outcome {
+            Ok(_) => assert_eq!(task.index % 2, 1),
+            // Its server says so, or the table did.
+            Err(e) => {
+                assert!(matches!(e.code(), Code::BadArgument | Code::NoServer) && task.index % 2 == 0, "{e}");
+            }
+        }
+    }
+}
+
+#[test]
+fn tasks_whose_arrays_died_with_their_server_fail_and_the_others_go_on() {
+    let world = World::new();
+    let servers = [world.server("one", 1), world.server("two", 1)];
+    let client = world.client();
+    let lost = put(&client, &[1.0; 2_000], On::Server("one"));
+    let kept = put(&client, &[1.0; 2_000], On::Server("two"));
+    let own = vec![1.0; 2_000];
+    let mut bag = client.bag("look", BagOptions { ordered: false, ..BagOptions::default() }).unwrap();
+    let mut is_dead = false;
+    let tasks = all(&mut bag, |n| {
+        if n == 150 && !is_dead {
+            is_dead = true;
+            until("tasks run on it", || {
+                world.log().iter().any(|l| l.starts_with(&servers[0].pid().to_string()))
+            });
+            servers[0].signal(Signal::KILL);
+        }
+        let array = [Arg::from(&lost), Arg::from(&kept), Arg::from(&own[..])].into_iter().nth(n as usize % 3);
+        (n < 300).then(|| vec!["task".into(), 1i64.into(), array.unwrap()])
+    });
+    assert_eq!(tasks.len(), 300);
+    let mut failed = 0;
+    for task in &tasks {
+        let Err(e) = &task.outcome else { continue };
+        assert_eq!((e.code(), task.index % 3), (Code::ServerLost, 0), "{e}");
+        assert!(e.text().contains("anew on another server"), "{e}");
+        failed += 1;
+    }
+    assert!(failed >= 50, "{failed}");
+    let plain = client.call("look", vec!["no".into(), 0i64.into(), Arg::from(&lost)], None).unwrap_err();
+    assert_eq!(plain.code(), Code::ServerLost);
+}
+
+#[test]
+fn an_array_lives_as_long_as_a_task_of_a_bag_needs_it_and_no_longer() {
+    let world = World::new();
+    let _server = world.server_with("small", 1, 10 << 20);
+    let client = world.client();
+    let mut bag = client.bag("look", BagOptions::default()).unwrap();
+    let large = ArrayMeta::new(DType::F64, Shape::new(&[1 << 20]).unwrap());
+    let mut big = Some(client.array(large, On::Any).unwrap());
+    let tasks = all(&mut bag, |_| {
+        let array = big.take()?;
+        Some(vec!["task".into(), 20i64.into(), Arg::Ref(*array.meta(), std::borrow::Cow::Owned(array))])
+    });
+    assert!(tasks.len() == 1 && tasks[0].outcome.is_ok(), "{tasks:?}");
+    until("its memory is free", || client.array(bytes_of(8 << 20), On::Any).is_ok());
+    // A bag that is closed lets go, too.
+    let held = client.array(large, On::Any).unwrap();
+    let mut bag = client.bag("look", BagOptions::default()).unwrap();
+    bag.add(vec!["closed".into(), 200i64.into(), Arg::from(&held)]).unwrap();
+    bag.add(vec!["closed".into(), 200i64.into(), Arg::from(&held)]).unwrap();
+    drop(held);
+    bag.close();
+    until("its memory is free again", || client.array(bytes_of(8 << 20), On::Any).is_ok());
 }

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import forebay as fb
 import numpy as np
@@ -78,3 +80,72 @@ def test_calls_that_take_long_do_not_wait_behind_each_other(servers: list[int]) 
     # All but those that went to the busy server before anybody knew how long a call takes.
     assert Counter(call.wait() for call in short).most_common(1)[0][1] >= 37
     long.cancel()
+
+
+COSTS = """
+import time
+import forebay as fb
+
+@fb.service("in units:i64, out did:i64", cost="units")
+def told(units):
+    time.sleep(units * 2e-6)
+    return units
+"""
+
+
+def test_long_calls_are_known_by_their_cost_after_thousands_of_short_ones(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "services.py"
+    path.write_text(COSTS)
+    for name, value in place.variables.items():
+        monkeypatch.setenv(name, value)
+    for name in ("one", "two"):
+        place.serve(path, name)
+    c = fb.connect(wait=30)
+    assert c.signature("told") == "told(in units:i64, out did:i64) cost units"
+    until(lambda: len(c.services["told"].servers) == 2, what="both servers")
+    short, long, pairs = 5, 50_000, 12
+    tasks = [short] * 2_000 + [long, short] * pairs
+    ideal = pairs * long * 2e-6 / 2
+
+    def seconds(run: Callable[[], int]) -> float:
+        """How long it takes, of which 2,000 short tasks are a small part."""
+        began = time.monotonic()
+        assert run() == sum(tasks)
+        return time.monotonic() - began
+
+    def calls() -> int:
+        under_way = [c.call_async("told", units) for units in tasks]
+        return sum(call.wait(timeout=60) for call in under_way)
+
+    # In turn, one server would have every long one.
+    assert seconds(lambda: sum(c.map("told", tasks, tail=False))) < 1.5 * ideal
+    assert seconds(calls) < 1.5 * ideal
+
+
+def test_a_cost_is_text_or_a_function_that_is_traced() -> None:
+    def cost_of(parameters: str, cost: Any) -> str:
+        @fb.service(parameters, cost=cost)
+        def f(*args: Any) -> None: ...
+
+        return str(f.__forebay_service__.cost)  # type: ignore[attr-defined]
+
+    square = "in n:i64, in m:i64, inout x:f64[k,n]"
+    assert cost_of(square, "n**3 + m") == "n**3 + m"
+    assert cost_of(square, lambda n: n**3) == "n*n*n"
+    assert cost_of(square, lambda n, m, k: 2 * (n + m) ** 2 * k + 5) == "2*n*n*k + 4*n*m*k + 2*m*m*k + 5"
+    assert cost_of(square, lambda n, m: n * 0 + m) == "m"
+    for wrong, says in (
+        (lambda n: n / 2, "write cost='n\\*n\\*n'"),
+        (lambda n: n**0.5, "write cost='n\\*n\\*n'"),
+        (lambda n: n - 1, "write cost='n\\*n\\*n'"),
+        (lambda n: (1 / 0) * n, "division by zero"),
+        (lambda n: 7, "gives 7 whatever"),
+        (lambda j: j, 'names "j", which is neither'),
+        (lambda n, m, k: (n + m + k + 1) ** 8, "products"),
+        ("n - m", "no sum of products"),
+        (3.0, "neither a text nor a function"),
+    ):
+        with pytest.raises(fb.BadArgument, match=says):
+            cost_of(square, wrong)

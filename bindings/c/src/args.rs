@@ -108,7 +108,7 @@ impl Copied {
     fn of(arg: &fb_arg, param: &Param) -> Result<Copied> {
         let (meta, around) = (arg.meta("the array")?, arg.around()?);
         let (meta, strided) = around.strided.as_array(meta.dtype, around.strided.order());
-        let mut bytes = vec![0; strided.bytes()].into_boxed_slice();
+        let mut bytes = forebay::zeros(strided.bytes())?.into_boxed_slice();
         if param.way.goes() {
             strided.gather(around.read(arg.data)?, &mut bytes);
         }
@@ -235,6 +235,11 @@ pub fn places(args: &[fb_arg], params: &[Param], signature: &Signature) -> Resul
         if param.way.comes() {
             let missing = || Error::internal("the place of a result is missing");
             let (at, (arg, param)) = coming.next().ok_or_else(missing)?;
+            if arg.kind == REFERENCE {
+                // Its results stay where they are, and it may be gone by now.
+                prepared.args.push(Arg::Bytes(&[]));
+                continue;
+            }
             match param.is_file {
                 // Its path was read when the task was added, and may be gone.
                 true => prepared.back.values.push(None),

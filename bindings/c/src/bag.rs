@@ -240,6 +240,8 @@ pub extern "C" fn fb_bag_open(
             window: Some(window).filter(|window| *window != 0),
             bytes: Some(opts.bytes).filter(|bytes| *bytes != 0),
             tail: opts.no_tail == 0,
+            // As with fb_call, a status is a result like others.
+            status_fails: false,
         };
         let bag = object.bag(name, options)?;
         let (view, signature) = (bag.view(), bag.signature()?);

@@ -78,7 +78,7 @@ impl Bag {
     ) -> PyResult<Bag> {
         let raises = is_raised(py, info)?;
         let (ordered, window, bytes, tail) = how;
-        let options = BagOptions { ordered, window, bytes, tail };
+        let options = BagOptions { ordered, window, bytes, tail, status_fails: raises };
         let inner = released(py, || client.inner().bag(name, options))?;
         let view = inner.view();
         let (inner, name, status) = (Mutex::new(inner), name.to_owned(), OnceLock::new());

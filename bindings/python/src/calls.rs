@@ -318,8 +318,14 @@ impl Client {
         let status = future.as_ref().and_then(|f| Status::of(f.signature(), Param::is_returned));
         let said = status.filter(|_| raises).and_then(|status| status.said(name, |at| values.get(at)));
         let results = returned(py, values)?;
-        said.map_or(Ok(()), |said| Err(said.raise(&results)))?;
-        Ok(results)
+        let Some(said) = said else { return Ok(results) };
+        if let Some(future) = &future {
+            released(py, || {
+                future.note(said.error());
+                Ok(())
+            })?;
+        }
+        Err(said.raise(&results))
     }
 
     /// Calls a service and returns at once. The arrays given belong to the call until it was waited for.

@@ -349,12 +349,17 @@ impl Future {
             _ => return Err(errors::raise(py, &Error::internal("a call that has ended has no result"))),
         };
         copy_back(py, &self.back)?;
-        let said = self.status.as_ref().and_then(|status| status.said(&self.name, |at| values.get(at)));
+        let said = self.said(&values);
         let values = returned(py, values)?.unbind();
         let mut slot = self.slot();
         (slot.returned, slot.said) = (Some(values.clone_ref(py)), said);
         drop(slot);
         self.give(py, Ok(values))
+    }
+
+    /// A status that is not 0, if that is a failure.
+    fn said(&self, values: &[Value]) -> Option<Said> {
+        self.status.as_ref().and_then(|status| status.said(&self.name, |at| values.get(at)))
     }
 
     fn give<'py>(&self, py: Python<'py>, outcome: Result<Py<PyAny>>) -> PyResult<Bound<'py, PyAny>> {
@@ -378,6 +383,9 @@ impl Future {
             if taken.is_under_way() {
                 // It was not the call that ended, but this wait.
                 return outcome.and(Err(Error::internal("a call under way has a result")));
+            }
+            if let Some(said) = outcome.as_ref().ok().and_then(|values| self.said(values)) {
+                taken.note(said.error());
             }
             let mut slot = self.slot();
             (slot.ended, slot.printed) = (Some(outcome), taken.printed().cloned());

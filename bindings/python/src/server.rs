@@ -71,10 +71,17 @@ pub fn tell_of_death(py: Python<'_>, broker: Option<PathBuf>, life: u64, how: &s
     })
 }
 
+fn signature_of(py: Python<'_>, name: &str, parameters: &str, cost: Option<&str>) -> PyResult<Signature> {
+    let signature = Signature::of(name, parameters);
+    let signature = signature.and_then(|s| cost.map_or(Ok(s.clone()), |cost| s.with_cost(cost)));
+    signature.map_err(|e| errors::raise(py, &e))
+}
+
 /// Names of what a signature passes to its function.
 #[pyfunction]
-pub fn passed(py: Python<'_>, name: &str, parameters: &str) -> PyResult<Vec<String>> {
-    let signature = Signature::of(name, parameters).map_err(|e| errors::raise(py, &e))?;
+#[pyo3(signature = (name, parameters, cost))]
+pub fn passed(py: Python<'_>, name: &str, parameters: &str, cost: Option<&str>) -> PyResult<Vec<String>> {
+    let signature = signature_of(py, name, parameters, cost)?;
     Ok(signature.passed().map(|param| param.name.clone()).collect())
 }
 
@@ -110,16 +117,18 @@ impl Server {
     }
 
     /// Offers a function under a signature.
+    #[pyo3(signature = (name, parameters, effects, cost, function))]
     fn add(
         &self,
         py: Python<'_>,
         name: &str,
         parameters: &str,
         effects: bool,
+        cost: Option<&str>,
         function: Py<PyAny>,
     ) -> PyResult<()> {
         let raise = |e| errors::raise(py, &e);
-        let signature = Signature::of(name, parameters).map_err(raise)?.with_effects(effects);
+        let signature = signature_of(py, name, parameters, cost)?.with_effects(effects);
         self.host.add(signature, Box::new(move |call: &mut Call| serve(&function, call))).map_err(raise)
     }
 

@@ -40,6 +40,7 @@ mod watch;
 pub use calls::{broker_at, call, connect, locator, serve};
 pub use data::{Array, DataSet};
 pub use forebay_agent::look_in as look_for_command_in;
+pub use forebay_arena::zeros;
 pub use forebay_client::call::{On, Reference};
 pub use forebay_client::run::{
     Allocated, ArrayOptions, Diagram, LoopHead as Steps, Parameter, PutOptions, StepWriter as Snapshot, View,

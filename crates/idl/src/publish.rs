@@ -12,6 +12,7 @@
 //! | other work array, constant, computed, length, null | left out | left out |
 //! | result of the function | `out result` | `out result` |
 //! | `xerbla` | an error | `out xerbla_info`, `out xerbla_name` |
+//! | `cost` that is a sum of products of what is passed | the same | the same |
 
 use forebay_types::{Order, Result, Signature, Way};
 
@@ -89,7 +90,10 @@ fn results(routine: &Routine, params: &mut Vec<(String, Source)>, is_told: bool)
 fn publish(routine: &Routine, name: &str, params: Vec<(String, Source)>) -> Result<Published> {
     let (texts, sources): (Vec<String>, Vec<Source>) = params.into_iter().unzip();
     let signature = Signature::of(name, &texts.join(", "))?.with_effects(routine.effects);
-    Ok(Published { signature, sources })
+    let cost = routine.cost.as_ref().and_then(|e| sum(routine, e));
+    // What a signature cannot say of its calls is left to stubs.
+    let costly = cost.and_then(|cost| signature.clone().with_cost(&cost).ok());
+    Ok(Published { signature: costly.unwrap_or(signature), sources })
 }
 
 fn array(name: &str, a: &Array, extent: impl Fn(usize, &Expr) -> String) -> String {
@@ -109,6 +113,14 @@ fn free(routine: &Routine, name: &str, axis: usize) -> String {
         free.push('_');
     }
     free
+}
+
+/// A cost as a signature says it: a sum of what an extent may be.
+fn sum(routine: &Routine, e: &Expr) -> Option<String> {
+    match e {
+        Expr::Binary(Binary::Add, xy) => Some(format!("{} + {}", sum(routine, &xy.0)?, sum(routine, &xy.1)?)),
+        product => extent(routine, product),
+    }
 }
 
 /// An extent as a signature says it: a number, a name, or a product of those.

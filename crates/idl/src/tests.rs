@@ -45,11 +45,24 @@ fn the_lines_of_the_usual_routines_say_what_the_library_takes_and_what_is_publis
     assert_eq!(
         dgemm.plain.signature.to_string(),
         "dgemm(in transa:str, in transb:str, in m:i32, in n:i32, in k:i32, in alpha:f64, in a:f64[a_0,a_1] order F, \
-         in b:f64[b_0,b_1] order F, in beta:f64, inout c:f64[m,n] order F)"
+         in b:f64[b_0,b_1] order F, in beta:f64, inout c:f64[m,n] order F) cost 2*m*n*k"
     );
     let native = dgemm.native.signature.to_string();
     assert!(native.starts_with("native/dgemm(in transa:u8, in transb:u8, in m:i32"), "{native}");
-    assert!(native.ends_with("in ldc:i32, out xerbla_info:i32, out xerbla_name:bytes)"), "{native}");
+    assert!(
+        native.ends_with("in ldc:i32, out xerbla_info:i32, out xerbla_name:bytes) cost 2*m*n*k"),
+        "{native}"
+    );
+    assert_eq!(blas("dgesv").plain.signature.cost().unwrap().to_string(), "n*n*n");
+    let text = |cost: &str| format!("fbi 1\nf(n:i32, m:i32, in x:f64[n]) convention c cost {cost}");
+    let published = |cost: &str| {
+        let library = Library::parse("f.fbi", &text(cost)).unwrap();
+        library.routines[0].plain.signature.cost().map(ToString::to_string)
+    };
+    assert_eq!(published("n*n*m + 2*n").as_deref(), Some("n*n*m + 2*n"));
+    for unsaid in ["max(n,m)", "n - m", "7", "n*n/2"] {
+        assert_eq!(published(unsaid), None, "{unsaid}");
+    }
     let Kind::Array(a) = &dgemm.args[6].kind else { panic!("a is an array") };
     assert_eq!((a.way, a.order, a.ld), (Way::In, Order::F, Some(7)));
     let values = |trans: u8| move |at: usize| [i64::from(trans), 0, 2, 3, 4].get(at).copied().unwrap_or(0);

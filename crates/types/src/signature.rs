@@ -10,12 +10,12 @@
 //! A parameter is `[in|out|inout] name:dtype[extents] [order C|F]`; without a direction it is `inout`.
 //! Its elements arrive in the order in which the caller has them; a service that can use one order only
 //! demands it: `order F` (the first index runs fastest) or `order C` (the last one), and an array that
-//! lies otherwise is copied. An extent is a number, a name, or a product such as `2*n`; a name is an integer scalar of the
+//! lies otherwise is copied. An extent is a number, a name, or a product such as `2*n` or `n**2`; a name is an integer scalar of the
 //! same signature or a free one, and free names must agree wherever they stand. A `file` goes in or comes out: the caller
 //! passes a path of his, and the service gets one of its own. `status` behind an integer that comes
 //! back says that it is 0 when the service ended well: `out info:i32 status`. The mark
 //! `effects` says that running the service twice is not the same as running it once: such calls
-//! are never issued again after a server was lost.
+//! are never issued again after a server was lost. Behind it `cost n*n*n` says how the work of a call grows ([`crate::Cost`]).
 //!
 //! ```
 //! use forebay_types::Signature;
@@ -26,12 +26,14 @@
 
 use std::fmt;
 
-use crate::{DType, Error, Name, Order, Result, limits};
+use crate::{Cost, DType, Error, Given, Name, Order, Result, limits};
 
 /// The type of a file in a signature.
 const FILE: &str = "file";
 /// Longest text of a signature, in bytes.
 pub const SIGNATURE_BYTES: usize = 8 * 1024;
+/// The highest power of a name.
+const POWER: usize = 8;
 
 /// Which way a parameter travels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -116,7 +118,7 @@ impl Param {
         self.is_returned() && !self.is_file
     }
 
-    fn is_integer_scalar(&self) -> bool {
+    pub(crate) fn is_integer_scalar(&self) -> bool {
         self.extents.is_none() && self.dtype.is_integer()
     }
 }
@@ -128,10 +130,11 @@ pub struct Signature {
     params: Vec<Param>,
     effects: bool,
     has_files: bool,
+    cost: Option<Cost>,
 }
 
 impl Signature {
-    /// Reads `name(parameters)`, with or without ` effects` behind.
+    /// Reads `name(parameters)`, with or without ` effects` and ` cost n*n` behind.
     pub fn parse(text: &str) -> Result<Signature> {
         if text.len() > SIGNATURE_BYTES {
             return Err(Error::bad(format!(
@@ -144,12 +147,21 @@ impl Signature {
         let open = text.find('(').ok_or_else(|| wrong("has no \"(\"; write name(in x:f64[n], ...)"))?;
         let close = text.rfind(')').ok_or_else(|| wrong("has no \")\" at its end"))?;
         let inside = text.get(open + 1..close).ok_or_else(|| wrong("has its parentheses the wrong way"))?;
-        let effects = match text.get(close + 1..).unwrap_or("").trim() {
-            "" => false,
-            "effects" => true,
-            _ => return Err(wrong("has something other than `effects` behind its \")\"")),
+        let behind = text.get(close + 1..).unwrap_or("").trim();
+        let (effects, behind) = match behind.strip_prefix("effects") {
+            Some(rest) if rest.is_empty() || rest.starts_with(char::is_whitespace) => (true, rest.trim()),
+            _ => (false, behind),
         };
-        Ok(Signature::of(text[..open].trim(), inside)?.with_effects(effects))
+        let cost = match behind.strip_prefix("cost") {
+            _ if behind.is_empty() => None,
+            Some(cost) if cost.is_empty() || cost.starts_with(char::is_whitespace) => Some(cost),
+            _ => return Err(wrong("has something other than `effects` or `cost n*n` behind its \")\"")),
+        };
+        let signature = Signature::of(text[..open].trim(), inside)?.with_effects(effects);
+        match cost {
+            None => Ok(signature),
+            Some(cost) => signature.with_cost(cost),
+        }
     }
 
     /// A signature from a name and its parameters: `in a:f64, in x:f64[n]`.
@@ -165,13 +177,21 @@ impl Signature {
         let params = read_params(params).map_err(within)?;
         check_params(&params).map_err(within)?;
         let has_files = params.iter().any(|p| p.is_file);
-        Ok(Signature { name, params, effects: false, has_files })
+        Ok(Signature { name, params, effects: false, has_files, cost: None })
     }
 
     /// Returns the signature with the mark `effects`, or without it.
     pub fn with_effects(mut self, effects: bool) -> Signature {
         self.effects = effects;
         self
+    }
+
+    /// Returns the signature with a cost: `n*n*n`.
+    pub fn with_cost(mut self, cost: &str) -> Result<Signature> {
+        let cost = Cost::parse(cost, &self.params)
+            .map_err(|e| e.within(format_args!("signature of {}", self.name)))?;
+        self.cost = Some(cost);
+        Ok(self)
     }
 
     /// The name of the service.
@@ -194,8 +214,19 @@ impl Signature {
         self.has_files
     }
 
+    /// How its work grows, if the service says so.
+    pub fn cost(&self) -> Option<&Cost> {
+        self.cost.as_ref()
+    }
+
+    /// What a call costs in units of the service, if it says so: from 1 to [`MOST_COST`](crate::MOST_COST). `given` has
+    /// passed [`Signature::check`].
+    pub fn cost_of(&self, given: &[Given]) -> Option<u64> {
+        self.cost.as_ref().map(|cost| cost.of(self.passed(), given))
+    }
+
     /// The parameters that a caller passes, in order.
-    pub fn passed(&self) -> impl Iterator<Item = &Param> {
+    pub fn passed(&self) -> impl Iterator<Item = &Param> + Clone {
         self.params.iter().filter(|p| p.is_passed())
     }
 }
@@ -308,17 +339,23 @@ fn read_extents(text: &str) -> Result<Vec<Extent>> {
     Ok(extents)
 }
 
-fn read_extent(text: &str) -> Result<Extent> {
+pub(crate) fn read_extent(text: &str) -> Result<Extent> {
     let mut extent = Extent { factor: 1, names: Vec::new() };
-    for term in text.split('*').map(str::trim) {
+    let mut terms = text.split('*').map(str::trim).peekable();
+    while let Some(term) = terms.next() {
+        // Nothing between two stars: a power.
+        let times = match terms.next_if_eq(&"") {
+            Some(_) => read_power(text, terms.next().unwrap_or(""))?,
+            None => 1,
+        };
         if let Ok(number) = term.parse::<u64>() {
-            extent.factor = extent
-                .factor
-                .checked_mul(number)
+            let power = number.checked_pow(times as u32);
+            extent.factor = power
+                .and_then(|power| extent.factor.checked_mul(power))
                 .filter(|f| *f < 1 << 62)
                 .ok_or_else(|| Error::bad(format!("the extent {text:?} is beyond 2^62")))?;
         } else if is_identifier(term) {
-            extent.names.push(term.to_owned());
+            extent.names.extend(std::iter::repeat_n(term.to_owned(), times));
         } else {
             return Err(Error::bad(format!(
                 "the extent {text:?} is not a number, a name or a product such as 2*n"
@@ -329,6 +366,11 @@ fn read_extent(text: &str) -> Result<Extent> {
         return Err(Error::bad(format!("the extent {text:?} is always 0; leave the names out")));
     }
     Ok(extent)
+}
+
+fn read_power(text: &str, power: &str) -> Result<usize> {
+    let number = power.parse().ok().filter(|n| (1..=POWER).contains(n));
+    number.ok_or_else(|| Error::bad(format!("in {text:?}, a power is a number from 1 to {POWER}")))
 }
 
 /// What no single parameter shows: names given twice, and names in products that nothing determines.
@@ -408,7 +450,10 @@ impl fmt::Display for Signature {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let words: Vec<String> = self.params.iter().map(Param::to_string).collect();
         write!(f, "{}({})", self.name, words.join(", "))?;
-        if self.effects { f.write_str(" effects") } else { Ok(()) }
+        if self.effects {
+            f.write_str(" effects")?;
+        }
+        self.cost.as_ref().map_or(Ok(()), |cost| write!(f, " cost {cost}"))
     }
 }
 
@@ -427,11 +472,14 @@ mod tests {
             "lu(inout a:f64[n,n] order F, out p:i32[n], in b:f64[n,m] order C) effects",
             "solve(inout a:f64[n,n], out info:i32 status)",
             "sim(in mesh:file, in steps:i32, out log:file) effects",
+            "lu(inout a:f64[n,n], in m:i64) effects cost n*n*n + 2*m",
         ] {
             assert_eq!(Signature::parse(text).unwrap().to_string(), text);
         }
         let loose = Signature::parse("  f ( x : f64[ n , 2 * n ],in y:bytes )").unwrap();
         assert_eq!(loose.to_string(), "f(inout x:f64[n,2*n], in y:bytes)");
+        let power = Signature::parse("f(in n:i64, x:f64[2*n**2]) cost  n ** 3").unwrap();
+        assert_eq!(power.to_string(), "f(in n:i64, inout x:f64[2*n*n]) cost n*n*n");
     }
 
     #[test]

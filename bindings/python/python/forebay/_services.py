@@ -16,6 +16,7 @@ from types import FrameType, ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import _forebay, _printed, _restarts
+from ._costs import Cost, text_of
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -43,9 +44,13 @@ class Offer:
     """Its parameters, in the signature language."""
     effects: bool
     """Whether running it twice is not the same as running it once."""
+    cost: str | None
+    """How its work grows, if that is said."""
 
 
-def service(parameters: str, *, name: str | None = None, effects: bool = False) -> Callable[[F], F]:
+def service(
+    parameters: str, *, name: str | None = None, effects: bool = False, cost: Cost | None = None
+) -> Callable[[F], F]:
     """Marks a function as a service: ``@fb.service("in a:f64, in x:f64[n], inout y:f64[n]")``.
 
     Each parameter is ``[in|out|inout] name:dtype[extents]``, ``inout`` when no direction is written. Extents are
@@ -56,13 +61,16 @@ def service(parameters: str, *, name: str | None = None, effects: bool = False) 
     when there are several). It may instead return all that is ``out``, arrays too, which are copied. An ``in`` array is
     read-only, and so are the others when the call is over: copy what you keep. The function itself stays as it is.
 
-    ``effects``: a call is not issued again on another server when the first one was lost. Raises ``BadArgument`` for what
-    is no line of parameters.
+    ``effects``: a call is not issued again on another server when the first one was lost. ``cost``: how the work of a call
+    grows with what it is passed, ``"n**3 + 2*m"`` or ``lambda n, m: n**3 + 2 * m``, in any unit: a sum of products of integer
+    parameters and extents. Clients know by it which calls are long before one has run. Raises ``BadArgument`` for what
+    is no line of parameters, or no cost of them.
     """
+    text = None if cost is None else text_of(cost)
 
     def mark(function: F) -> F:
-        offer = Offer(name or function.__name__, parameters, effects)
-        _forebay.passed(offer.name, offer.parameters)  # whether it can be read
+        offer = Offer(name or function.__name__, parameters, effects, text)
+        _forebay.passed(offer.name, offer.parameters, offer.cost)  # whether it can be read
         setattr(function, _MARK, offer)
         return function
 
@@ -128,7 +136,7 @@ class Server:
         """Offers one more service. Raises ``BadArgument`` (its signature), ``Conflict`` (its name is taken here)."""
         offer = offer_of(function)
         _takes(function, offer)
-        self._native.add(offer.name, offer.parameters, offer.effects, function)
+        self._native.add(offer.name, offer.parameters, offer.effects, offer.cost, function)
 
     def start(self, broker: str | os.PathLike[str] | None = None) -> Self:
         """Listens, works and is announced to the broker: clients find it when this returns."""
@@ -241,7 +249,7 @@ def serve_again_and_again(
 
 def _takes(function: Callable[..., Any], offer: Offer) -> None:
     """Refuses a function that could not be called with what its signature passes."""
-    passed = _forebay.passed(offer.name, offer.parameters)
+    passed = _forebay.passed(offer.name, offer.parameters, offer.cost)
     try:
         inspect.signature(function).bind(*passed)
     except ValueError:  # Some functions of other languages do not tell.

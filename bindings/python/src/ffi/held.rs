@@ -10,7 +10,7 @@ use std::time::Duration;
 use forebay::call::{
     Arg, Bag, Canceller, Client, Future, Printed, Timing, Value, probe_any, wait_all, wait_any,
 };
-use forebay::{ArrayMeta, DType, Result, Scalar, Shape, Signature, Strided};
+use forebay::{ArrayMeta, DType, Error, Result, Scalar, Shape, Signature, Strided};
 use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
@@ -195,6 +195,11 @@ impl HeldFuture {
     /// What the service printed, if it has failed.
     pub fn printed(&self) -> Option<&Printed> {
         self.future.printed()
+    }
+
+    /// Keeps it among the calls that have failed, for that reason.
+    pub fn note(&self, why: &Error) {
+        self.future.note(why);
     }
 
     /// Where its time went.

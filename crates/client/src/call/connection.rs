@@ -1,7 +1,7 @@
 //! One server, as a client is attached to it: what is under way there, and whether the server still lives.
 
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Weak};
 use std::time::Duration;
 
@@ -17,9 +17,11 @@ use forebay_types::directory::ServerInfo;
 use forebay_types::{Code, Error, Result};
 use rustix::event::PollFlags;
 
+use super::ahead::Ahead;
 use super::attach::Knock;
 use super::estimate::{Estimates, Size};
 use super::files::{FileSide, Route};
+use super::pace::Ns;
 use super::queue::Queue;
 use super::transfer::Large;
 use super::{lock, reply, spare};
@@ -89,6 +91,8 @@ pub(super) struct Pending {
     done: AtomicBool,
     /// Its slot while it is under way.
     slot: AtomicU16,
+    /// How long it is expected to run, in nanoseconds; 0 if that is not known.
+    expected: AtomicU64,
     state: Mutex<PendingState>,
 }
 
@@ -121,8 +125,10 @@ pub(super) enum Chunk {
 pub(super) struct Told<'a> {
     /// A basket, with the call's number there.
     pub basket: Option<(&'a Arc<Basket>, u64)>,
-    /// What learns how long a call of so many bytes ran.
-    pub learns: Option<(&'a Arc<Estimates>, u64)>,
+    /// What learns how long a call of that size ran.
+    pub learns: Option<(&'a Arc<Estimates>, Size)>,
+    /// How long it is expected to run, in nanoseconds, if its service says what calls cost; else 0.
+    pub expected: Ns,
 }
 
 /// Why a request did not go (nothing: no room just now), and its chunks.
@@ -181,10 +187,12 @@ struct UnderWay {
     /// Slots that were used before and are free; all from `next` on are, too.
     free: Vec<u16>,
     next: u32,
+    /// How long they run, as far as that is known.
+    ahead: Ahead,
 }
 
 impl UnderWay {
-    fn insert(&mut self, id: u64, pending: &Arc<Pending>) -> Option<RequestId> {
+    fn insert(&mut self, id: u64, pending: &Arc<Pending>, expected: Ns) -> Option<RequestId> {
         let slot = match self.free.pop() {
             Some(slot) => slot,
             None => {
@@ -194,6 +202,10 @@ impl UnderWay {
             }
         };
         pending.slot.store(slot, Ordering::Relaxed);
+        pending.expected.store(expected, Ordering::Relaxed);
+        if expected > 0 {
+            self.ahead.add(expected);
+        }
         self.requests.insert(id, pending.clone());
         Some(RequestId { id, slot })
     }
@@ -209,6 +221,10 @@ impl UnderWay {
     fn remove(&mut self, id: u64) -> Option<Arc<Pending>> {
         let pending = self.requests.remove(&id)?;
         self.free.push(pending.slot.load(Ordering::Relaxed));
+        let expected = pending.expected.load(Ordering::Relaxed);
+        if expected > 0 {
+            self.ahead.take(expected);
+        }
         Some(pending)
     }
 }
@@ -309,6 +325,11 @@ impl Connection {
         self.count.load(Ordering::Relaxed)
     }
 
+    /// How long what is there runs, as far as that is known.
+    pub fn with_ahead<T>(&self, look: impl FnOnce(&Ahead) -> T) -> T {
+        look(&lock(&self.under_way).ahead)
+    }
+
     /// Gives the connection up: nothing that was sent and not begun is to be run any more.
     fn give_up(&self, why: String) {
         self.lose(why, false);
@@ -394,11 +415,11 @@ impl Connection {
             let mut state = lock(&pending.state);
             state.chunks = chunks;
             state.told = told.basket.map(|(basket, number)| (basket.clone(), number));
-            state.learns = told.learns.map(|(estimates, bytes)| (estimates.clone(), Size::of(bytes)));
+            state.learns = told.learns.map(|(estimates, size)| (estimates.clone(), size));
         }
         let request = {
             let mut under_way = lock(&self.under_way);
-            let request = under_way.insert(id, &pending);
+            let request = under_way.insert(id, &pending, told.expected);
             self.count.store(under_way.requests.len() as u32, Ordering::Relaxed);
             request
         };
@@ -482,7 +503,8 @@ impl Connection {
         while let Some(arrived) = receiver.next(frame)? {
             any = true;
             self.take(frame, arrived)?;
-            if !receiver.has_more() {
+            // Where the next reply will be lies with the other core: without one under way it is not fetched.
+            if !self.is_busy() || !receiver.has_more() {
                 break;
             }
         }

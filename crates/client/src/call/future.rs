@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 
 use forebay_link::standing;
 use forebay_types::call::{Outcome, get_outcome};
-use forebay_types::directory::{Incarnation, ServerInfo};
+use forebay_types::directory::ServerInfo;
 use forebay_types::{Code, Error, Given, Param, Result, Signature};
 
 use super::args::{Arg, Value};
 use super::connection::{Connection, Pending, Returned, Told};
-use super::estimate::bytes_of;
+use super::estimate::{Size, bytes_of};
 use super::files::{self, Carried, LocalFile};
 use super::queue::{self, End, Queued, WaitingCall};
 use super::reference::{self, Reference};
@@ -27,6 +27,7 @@ use super::table::Offer;
 use super::tied::Tied;
 use super::transfer::{OwnCopy, Transfer};
 use super::{Asked, Choice, Client, Inner, Sent, late, reply, spare};
+use again::Tries;
 
 pub use together::{cancel_all, probe_any, wait_all, wait_any};
 
@@ -87,12 +88,8 @@ pub struct Future<'a> {
     transfer: Transfer,
     id: u64,
     issue: u32,
-    /// Servers that were lost with it or did not take it.
-    tried: Vec<Incarnation>,
-    /// Those to which the connection was cut, and which get it once more.
-    cut: Vec<Incarnation>,
-    /// Since when it waits for a server that was not tried yet.
-    waits: Option<Instant>,
+    /// What came of sending it before, if it did not simply go: most calls do.
+    tries: Option<Box<Tries>>,
     /// The caller's time, counted from here; for the server, which may spare itself the work.
     allowed: Option<Duration>,
     /// None when nobody wants to know where the time goes.
@@ -106,11 +103,9 @@ pub struct Future<'a> {
     /// Set by another thread that gives it up.
     given_up: Option<Arc<AtomicBool>>,
     /// What the service printed, if it has failed.
-    printed: Option<Printed>,
-    /// Servers that died when it had begun there, as far as is known.
-    died: Vec<Incarnation>,
-    /// How the last server was lost, of a call that waits for room at another one.
-    lost: Option<(Error, Arc<ServerInfo>)>,
+    printed: Option<Box<Printed>>,
+    /// The server that has answered, of a service that has a status.
+    answered: Option<Arc<ServerInfo>>,
 }
 
 /// Gives a call up from any thread, also while another one waits for it.
@@ -142,16 +137,16 @@ fn in_order(signature: &Signature, args: &mut [Arg<'_>]) -> Result<()> {
 }
 
 impl<'a> Future<'a> {
-    pub(super) fn send(inner: Arc<Inner>, name: &str, args: Vec<Arg<'a>>, how: How) -> Result<Future<'a>> {
+    pub(super) fn send(inner: &Arc<Inner>, name: &str, args: Vec<Arg<'a>>, how: How) -> Result<Future<'a>> {
         // Before a server is waited for: nobody can work on what is lost.
         let first =
-            reference::first(&inner, name, &args).inspect_err(|e| inner.failures.note(name, e, None))?;
+            reference::first(inner, name, &args).inspect_err(|e| inner.failures.note(name, e, None))?;
         Future::send_made(inner, name, how, |_, _| Ok((args, first)))
     }
 
     /// Sends a call whose arguments are made of the signature.
     pub(super) fn send_with(
-        inner: Arc<Inner>,
+        inner: &Arc<Inner>,
         name: &str,
         how: How,
         make: impl FnOnce(&Signature) -> Result<Vec<Arg<'a>>>,
@@ -166,30 +161,36 @@ impl<'a> Future<'a> {
     /// Sends a call whose arguments are made of the signature, with the first thing that they refer to. One that does not
     /// go has failed.
     fn send_made(
-        inner: Arc<Inner>,
+        inner: &Arc<Inner>,
         name: &str,
         how: How,
-        make: impl FnOnce(&Arc<Inner>, &Signature) -> Result<(Vec<Arg<'a>>, Option<&'a Reference>)>,
+        make: impl FnOnce(&Arc<Inner>, &Signature) -> Result<(Vec<Arg<'a>>, Option<Reference>)>,
     ) -> Result<Future<'a>> {
         inner.check_process()?;
-        let sent = Future::try_to_send(&inner, name, how, make);
-        sent.inspect_err(|e| inner.failures.note(name, e, None))
+        // A call is large: it is made where the caller has it, and not moved.
+        let sent = Future::try_to_send(inner, name, how, make);
+        if let Err(e) = &sent {
+            inner.failures.note(name, e, None);
+        }
+        sent
     }
 
     fn try_to_send(
         inner: &Arc<Inner>,
         name: &str,
         how: How,
-        make: impl FnOnce(&Arc<Inner>, &Signature) -> Result<(Vec<Arg<'a>>, Option<&'a Reference>)>,
+        make: impl FnOnce(&Arc<Inner>, &Signature) -> Result<(Vec<Arg<'a>>, Option<Reference>)>,
     ) -> Result<Future<'a>> {
         let begun = how.timed.then(Instant::now);
         let mut offer = inner.find(name, how.tied.as_deref(), how.allowed)?;
+        // Where calls are of unlike length, the time of each tells.
+        let begun = begun.or_else(|| offer.signature.cost().map(|_| Instant::now()));
         let (mut args, first) = make(inner, &offer.signature)?;
         in_order(&offer.signature, &mut args)?;
         args.iter().try_for_each(|a| a.check().map_err(|e| e.within(name)))?;
         let mut given: Vec<Given> = args.iter().map(Arg::given).collect();
         offer.signature.check(&mut given)?;
-        let bound = first.map(|r| reference::holder(inner, &mut offer, r)).transpose()?;
+        let bound = first.map(|r| reference::holder(inner, &mut offer, &r)).transpose()?;
         Future::begin(inner.clone(), offer, bound, (args, given), (how, begun))
     }
 
@@ -232,7 +233,7 @@ impl<'a> Future<'a> {
                 .map_err(|e| e.within(offer.signature.name()))?,
             false => Vec::new(),
         };
-        let mut future = Future {
+        let mut sent = Ok(Future {
             inner,
             offer,
             args,
@@ -243,9 +244,7 @@ impl<'a> Future<'a> {
             transfer,
             id,
             issue: 0,
-            tried: Vec::new(),
-            cut: Vec::new(),
-            waits: None,
+            tries: None,
             allowed,
             begun,
             timing: Timing::default(),
@@ -254,28 +253,37 @@ impl<'a> Future<'a> {
             tied,
             given_up: None,
             printed: None,
-            died: Vec::new(),
-            lost: None,
-        };
-        future.issue_somewhere(None)?;
-        if transfer != Transfer::Nowait {
-            let params = future.offer.signature.passed();
-            future.args.iter_mut().zip(params).filter(|(_, p)| !p.way.comes()).for_each(|(a, _)| a.let_go());
+            answered: None,
+        });
+        if let Ok(future) = &mut sent
+            && let Err(e) = future.set_out()
+        {
+            sent = Err(e);
         }
-        Ok(future)
+        sent
+    }
+
+    /// Sends it for the first time.
+    fn set_out(&mut self) -> Result<()> {
+        self.issue_somewhere(None)?;
+        if self.transfer != Transfer::Nowait {
+            let params = self.offer.signature.passed();
+            self.args.iter_mut().zip(params).filter(|(_, p)| !p.way.comes()).for_each(|(a, _)| a.let_go());
+        }
+        Ok(())
     }
 
     /// The server that gets it, of those that were not tried yet.
     fn choose(&self, may_wait: bool) -> Option<Choice> {
         if self.bound.is_some() {
-            return self.tried.is_empty().then_some(Choice::At(0));
+            return self.tried().is_empty().then_some(Choice::At(0));
         }
         // First come, first served.
         if may_wait && self.inner.queue.has(self.offer.signature.name().as_str()) {
             return Some(Choice::Later);
         }
         let asked = Asked { given: &self.given, waiting: 1, may_wait, more: 0 };
-        self.inner.choose(&self.offer, &self.tried, &asked)
+        self.inner.choose(&self.offer, self.tried(), &asked)
     }
 
     /// Has it wait for room at a server; false when it cannot.
@@ -339,7 +347,7 @@ impl<'a> Future<'a> {
             };
             let files = connection.and_then(|c| Ok((self.carry(&c, until)?, c)));
             let sent = files.and_then(|(files, connection)| {
-                let request = self.request(files.as_ref());
+                let request = self.request(&connection, files.as_ref());
                 Ok((request.send(&connection, until)?, files, connection))
             });
             match sent {
@@ -351,7 +359,8 @@ impl<'a> Future<'a> {
                 Err(Sent::Not(e)) if e.code() == Code::Timeout => return Err(self.late(None, e.text())),
                 Err(Sent::Not(e)) => return Err(e.within(self.offer.signature.name())),
                 Err(Sent::Unreached(e)) => {
-                    self.tried.push(self.offer.servers[server].incarnation);
+                    let refused = self.offer.servers[server].incarnation;
+                    self.tries().without.push(refused);
                     self.renew_offer();
                     cause = Some(e);
                 }
@@ -359,7 +368,7 @@ impl<'a> Future<'a> {
                     let info = self.bound.as_ref().map_or(&self.offer.servers[server], |holder| &holder.info);
                     let info = info.clone();
                     // How it was lost says more than that it cannot be reached any more.
-                    let was_cut = self.cut.contains(&info.incarnation);
+                    let was_cut = self.tries().cut.contains(&info.incarnation);
                     self.failed(&info);
                     self.renew_offer();
                     cause = cause.filter(|_| was_cut).or(Some(e));
@@ -368,9 +377,10 @@ impl<'a> Future<'a> {
         }
     }
 
-    fn request<'r>(&'r self, files: Option<&'r Carried>) -> request::Request<'r, 'a> {
+    fn request<'r>(&'r self, to: &Connection, files: Option<&'r Carried>) -> request::Request<'r, 'a> {
         let Future { offer, given, .. } = self;
-        let learns = offer.estimates.wants(self.id).then(|| (&offer.estimates, bytes_of(given)));
+        let size = Size::of(&offer.signature, given);
+        let learns = offer.estimates.wants(self.id, size).then_some((&offer.estimates, size));
         request::Request {
             inner: &self.inner,
             id: self.id,
@@ -382,7 +392,7 @@ impl<'a> Future<'a> {
             kept: &self.kept,
             given,
             files,
-            told: Told { basket: None, learns },
+            told: Told { basket: None, learns, expected: offer.expected(to.info.incarnation, size) },
         }
     }
 
@@ -425,7 +435,9 @@ impl<'a> Future<'a> {
         if let (Some(sent), Some(begun)) = (sent, self.begun) {
             self.timing.sending = sent.saturating_duration_since(begun);
         }
-        self.died.retain(|incarnation| *incarnation != connection.info.incarnation);
+        if let Some(tries) = &mut self.tries {
+            tries.died.retain(|incarnation| *incarnation != connection.info.incarnation);
+        }
         self.state = State::Sent { connection, pending };
     }
 
@@ -433,13 +445,13 @@ impl<'a> Future<'a> {
     fn await_another(&mut self) -> Result<bool> {
         let patience =
             if self.bound.is_some() { Duration::ZERO } else { self.inner.patience_within(self.allowed) };
-        let began = *self.waits.get_or_insert_with(Instant::now);
+        let began = *self.tries().waits.get_or_insert_with(Instant::now);
         while began.elapsed() < patience {
             self.inner.interrupted()?;
             std::thread::sleep(super::LOOK_AGAIN);
             self.inner.refresh();
             // One that was lost and is offered still, or again, may be well by now.
-            self.tried.clear();
+            self.tries().without.clear();
             self.renew_offer();
             if !self.offer.servers.is_empty() {
                 return Ok(true);
@@ -541,7 +553,7 @@ impl<'a> Future<'a> {
             End::Failed(e) => Some(Err(e.clone())),
             End::NoServer => {
                 self.renew_offer();
-                let (cause, info) = self.lost.take().unzip();
+                let (cause, info) = self.tries().lost.take().unzip();
                 let done = self.issue_somewhere(cause);
                 Some(match info {
                     Some(info) => self.with_obituary(done, &info),
@@ -569,6 +581,9 @@ impl<'a> Future<'a> {
             if let Err(e) = &finished {
                 self.inner.failures.note(self.offer.signature.name().as_str(), e, Some(&connection.info));
             }
+            if self.offer.signature.params().iter().any(|param| param.is_status) {
+                self.answered = Some(connection.info.clone());
+            }
             self.state = State::Done(finished);
             spare::keep_pending(pending);
         }
@@ -584,7 +599,7 @@ impl<'a> Future<'a> {
         };
         connection.free(returned.chunks);
         self.is_still_there(&cause)?;
-        self.tried.push(connection.info.incarnation);
+        self.tries().without.push(connection.info.incarnation);
         self.inner.refresh();
         self.renew_offer();
         self.issue_somewhere(None).map_err(|e| if e.code() == Code::NoServer { cause } else { e })
@@ -593,7 +608,7 @@ impl<'a> Future<'a> {
     /// Reads the reply and copies results into the caller's arrays.
     fn finish(&mut self, connection: &Connection, returned: Returned) -> Result<Vec<Value>> {
         if reply::has_failed(&returned.reply) {
-            self.printed = reply::printed(&returned.reply);
+            self.printed = reply::printed(&returned.reply).map(Box::new);
         }
         let Future { offer, args, timing, begun, .. } = self;
         let note = |outcome: &Outcome| {
@@ -686,7 +701,7 @@ impl<'a> Future<'a> {
     pub fn note(&self, why: &Error) {
         let server = match &self.state {
             State::Sent { connection, .. } => Some(&*connection.info),
-            _ => None,
+            _ => self.answered.as_deref(),
         };
         self.inner.failures.note(self.offer.signature.name().as_str(), why, server);
     }
@@ -744,7 +759,7 @@ impl<'a> Future<'a> {
 
     /// What the service printed, if it has failed and its server tells.
     pub fn printed(&self) -> Option<&Printed> {
-        self.printed.as_ref()
+        self.printed.as_deref()
     }
 
     /// Where the time went; whole when the call is complete.

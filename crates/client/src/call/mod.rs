@@ -16,6 +16,7 @@
 //! replies out of the rings (`pump`), and results are copied into the caller's arrays at the
 //! end. When a server is lost the call is issued again, from the caller's arrays, to another.
 
+mod ahead;
 mod args;
 mod attach;
 mod bag;
@@ -68,6 +69,7 @@ pub use watcher::Watched;
 use future::How;
 
 use estimate::{Size, bytes_of};
+use placement::soonest;
 use pump::Pump;
 use queue::Queue;
 use table::{Offer, Table};
@@ -199,12 +201,8 @@ impl Client {
     /// rest is returned in the order of the signature. Arguments are all parameters but results
     /// that are no arrays. With a timeout the call is cancelled when it is over.
     pub fn call(&self, name: &str, args: Vec<Arg>, timeout: Option<Duration>) -> Result<Vec<Value>> {
-        let mut future = Future::send(
-            self.inner.clone(),
-            name,
-            args,
-            self.how(timeout, timeout.is_some(), Transfer::Nowait),
-        )?;
+        let mut future =
+            Future::send(&self.inner, name, args, self.how(timeout, timeout.is_some(), Transfer::Nowait))?;
         let left = timeout.map(|t| t.saturating_sub(future.timing().sending));
         future.wait(left)
     }
@@ -232,13 +230,13 @@ impl Client {
         args: Vec<Arg<'a>>,
         allowed: Option<Duration>,
     ) -> Result<Future<'a>> {
-        Future::send(self.inner.clone(), name, args, self.how(allowed, true, self.transfer))
+        Future::send(&self.inner, name, args, self.how(allowed, true, self.transfer))
     }
 
     /// Calls a service and returns at once, for callers that wait at once and do not ask for [`Future::timing`]: no
     /// clock is read.
     pub fn call_untimed<'a>(&self, name: &str, args: Vec<Arg<'a>>) -> Result<Future<'a>> {
-        Future::send(self.inner.clone(), name, args, self.how(None, false, Transfer::Nowait))
+        Future::send(&self.inner, name, args, self.how(None, false, Transfer::Nowait))
     }
 
     /// Calls a service and returns at once; `make` makes the arguments from the signature of the service. It is for
@@ -249,7 +247,7 @@ impl Client {
         allowed: Option<Duration>,
         make: impl FnOnce(&Signature) -> Result<Vec<Arg<'a>>>,
     ) -> Result<Future<'a>> {
-        Future::send_with(self.inner.clone(), name, self.how(allowed, true, self.transfer), make)
+        Future::send_with(&self.inner, name, self.how(allowed, true, self.transfer), make)
     }
 
     /// Calls a service and returns at once, reading no clock; `make` makes the arguments from the signature of the
@@ -259,7 +257,7 @@ impl Client {
         name: &str,
         make: impl FnOnce(&Signature) -> Result<Vec<Arg<'a>>>,
     ) -> Result<Future<'a>> {
-        Future::send_with(self.inner.clone(), name, self.how(None, false, Transfer::Nowait), make)
+        Future::send_with(&self.inner, name, self.how(None, false, Transfer::Nowait), make)
     }
 
     /// While a call waits for a server to let the client in or to take a request, and while arrays of
@@ -392,11 +390,15 @@ impl Inner {
 
     /// The server of an offer that is to get a call, without those; none when there is no other one.
     fn choose(&self, offer: &Offer, without: &[Incarnation], asked: &Asked) -> Option<Choice> {
-        let is_quick = offer.estimates.usual().is_some_and(|ns| ns < QUICK);
-        if self.rule.get().is_none() && (is_quick || !asked.may_wait) {
-            return offer.least_busy(without).map(Choice::At);
+        let size = Size::of(&offer.signature, asked.given);
+        let is_ruled = self.rule.get().is_some();
+        if !is_ruled && (offer.estimates.is_below(size, QUICK) || !asked.may_wait && size.cost().is_none()) {
+            let at = offer.least_busy(without)?;
+            // Behind calls that cost more a short one would wait.
+            if size.cost().is_none() || offer.is_free(at) {
+                return Some(Choice::At(at));
+            }
         }
-        let bytes = bytes_of(asked.given);
         let turn = offer.turn();
         let servers = offer.servers.len();
         let order = (0..servers).map(|i| (turn + i) % servers.max(1));
@@ -404,11 +406,13 @@ impl Inner {
         if order.is_empty() {
             return None;
         }
-        let views = offer.views(&order, Size::of(bytes), asked.more);
-        let task = TaskView { service: offer.signature.name().as_str(), bytes, waiting: asked.waiting };
+        let views = offer.views(&order, size, asked.more);
+        let (bytes, cost) = (bytes_of(asked.given), size.cost());
+        let task = TaskView { service: offer.signature.name().as_str(), bytes, cost, waiting: asked.waiting };
         match self.rule().choose(&task, &views) {
             Choice::At(at) if at < order.len() => Some(Choice::At(order[at])),
             Choice::Later if asked.may_wait => Some(Choice::Later),
+            Choice::Later if cost.is_some() => soonest(&views).map(|at| Choice::At(order[at])),
             // A rule that has no answer of use.
             _ => offer.least_busy(without).map(Choice::At),
         }

@@ -69,14 +69,14 @@ impl Pace {
     pub fn expected(&self, speed: &Speed) -> Option<f64> {
         (self.mean.n > 0.0).then(|| (self.mean.value * speed.factor()).max(1.0))
     }
-
-    /// What a task takes there beside its running.
-    pub fn beside(&self, speed: &Speed) -> f64 {
-        speed.beside.unwrap_or(0.0)
-    }
 }
 
 impl Speed {
+    /// What a task takes there beside its running.
+    pub fn beside(&self) -> f64 {
+        self.beside.unwrap_or(0.0)
+    }
+
     /// A reply has told how many calls were there, so many of them this client's.
     pub fn tells(&mut self, there: u32, mine: u32) {
         self.shared = if there > mine { SHARED } else { self.shared.saturating_sub(1) };

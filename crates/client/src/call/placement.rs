@@ -4,11 +4,14 @@
 //! and the next request comes. Of long calls that is one a worker, so that none waits behind another while a server
 //! idles; the others wait here ([`super::queue`], [`super::bag`]) until one has room.
 //! At a server that others call, too, one more waits, or a client of short calls would never be there when its turn comes.
+//! Where calls are of unlike length and it is known what they cost, the window is one of time: a long call fills a worker,
+//! whatever waits behind it.
 
 use forebay_types::directory::ServerInfo;
 use forebay_types::{Error, Result};
 
-use super::pace::{Pace, Speed};
+use super::ahead::Ahead;
+use super::pace::Speed;
 
 /// What it takes to wake a process, in nanoseconds.
 const WAKING: f64 = 20_000.0;
@@ -26,6 +29,8 @@ pub struct TaskView<'a> {
     pub service: &'a str,
     /// Bytes of its arrays.
     pub bytes: u64,
+    /// What it costs, if its service says that.
+    pub cost: Option<u64>,
     /// How many calls of this service wait, this one among them.
     pub waiting: usize,
 }
@@ -43,6 +48,9 @@ pub struct ServerView<'a> {
     pub window: u32,
     /// How long the call is expected to run there, in nanoseconds; none before any has.
     pub expected: Option<f64>,
+    /// How long what this client has there is expected to run altogether, in nanoseconds; none if the service does not say
+    /// what its calls cost.
+    pub ahead: Option<f64>,
     /// What is there takes much longer than it should.
     pub is_late: bool,
 }
@@ -101,8 +109,12 @@ impl ServerView<'_> {
     /// When the call is over there, in nanoseconds from now, if so many go there before it.
     pub(super) fn until(&self, before: usize) -> f64 {
         let runs = self.expected.unwrap_or(1.0);
-        let there = (self.mine + self.theirs) as usize + before;
-        runs * ((there / self.info.workers.max(1) as usize) as f64) + runs
+        let (workers, others) = (self.info.workers.max(1) as usize, self.theirs as usize + before);
+        let there = self.mine as usize + others;
+        match self.ahead {
+            Some(ahead) if there >= workers => (ahead + runs * others as f64) / workers as f64 + runs,
+            _ => runs * ((there / workers) as f64) + runs,
+        }
     }
 }
 
@@ -122,12 +134,40 @@ fn least(task: &TaskView, servers: &[ServerView]) -> Choice {
     }
 }
 
+/// The server where the call is over first, room or not.
+pub(super) fn soonest(servers: &[ServerView]) -> Option<usize> {
+    let all = servers.iter().enumerate();
+    all.min_by(|(_, a), (_, b)| a.until(0).total_cmp(&b.until(0))).map(|(index, _)| index)
+}
+
 /// How many calls a server may have that is expected to run them so long.
-pub(super) fn window(workers: u32, pace: &Pace, speed: &Speed) -> u32 {
-    let Some(runs) = pace.expected(speed) else { return workers };
-    let idle = (pace.beside(speed) + WAKING) / runs;
+pub(super) fn window(workers: u32, expected: Option<f64>, speed: &Speed) -> u32 {
+    let Some(runs) = expected else { return workers };
+    let idle = (speed.beside() + WAKING) / runs;
     let more = if idle > IDLE { (f64::from(workers) * idle).ceil() as u32 } else { 0 };
     (workers + more.max(speed.is_shared().into())).min(MOST)
+}
+
+/// How many calls a server may have, if that many of this client are there, and how long all of those run. Calls of
+/// which it is not known how long they run are as long as this one.
+pub(super) fn window_of_time(
+    workers: u32,
+    mine: u32,
+    ahead: &Ahead,
+    expected: Option<f64>,
+    speed: &Speed,
+) -> (u32, f64) {
+    let usual = window(workers, expected, speed);
+    let runs = expected.unwrap_or(1.0);
+    let others = f64::from(mine.saturating_sub(ahead.calls())) * runs;
+    // A long call fills one worker.
+    let room = runs * f64::from(usual);
+    let filled = ahead.ns_at_most(room / f64::from(workers)) + others;
+    let more = match ((room - filled) / runs + IDLE).floor() as u32 {
+        0 if mine < workers => 1,
+        more => more,
+    };
+    (mine.saturating_add(more).min(MOST), ahead.ns() + others)
 }
 
 #[cfg(test)]
@@ -139,10 +179,41 @@ mod tests {
     }
 
     fn at(info: &ServerInfo, mine: u32, window: u32, expected: f64) -> ServerView<'_> {
-        ServerView { info, mine, theirs: 0, window, expected: Some(expected), is_late: false }
+        ServerView { info, mine, theirs: 0, window, expected: Some(expected), ahead: None, is_late: false }
     }
 
-    const ONE: TaskView = TaskView { service: "f", bytes: 0, waiting: 1 };
+    const ONE: TaskView = TaskView { service: "f", bytes: 0, cost: None, waiting: 1 };
+
+    /// How many more calls of that length a server takes that has these, in microseconds.
+    fn room(workers: u32, there: &[u64], us: u64) -> u32 {
+        let mut ahead = Ahead::default();
+        there.iter().for_each(|us| ahead.add(us * 1_000));
+        let (mine, expected) = (there.len() as u32, Some(us as f64 * 1e3));
+        window_of_time(workers, mine, &ahead, expected, &Speed::default()).0 - mine
+    }
+
+    #[test]
+    fn a_long_call_fills_a_worker_and_short_ones_fill_a_while() {
+        assert_eq!(room(1, &[], 1), window(1, Some(1e3), &Speed::default()));
+        assert_eq!(room(1, &[1; 10], 1), room(1, &[], 1) - 10, "as many as if they were counted");
+        assert_eq!(room(1, &[10_000], 1), 0, "nothing waits behind a long one");
+        assert_eq!(room(1, &[10_000], 10_000), 0);
+        assert_eq!(room(1, &[10_000], 11_000), 0, "however well its length is known");
+        assert_eq!(room(1, &[1; 20], 10_000), 1, "a long one goes behind what is over in a moment");
+        assert_eq!(room(4, &[10_000; 3], 10_000), 1);
+        let beside = room(4, &[10_000, 10_000, 10_000, 1], 1);
+        assert!(beside + 1 == room(1, &[], 1), "one worker of four is left for short ones: {beside}");
+        assert_eq!(room(2, &[], 10_000), 2);
+    }
+
+    #[test]
+    fn what_is_ahead_of_a_call_counts_by_its_length() {
+        let one = info(1);
+        let after = |ahead| ServerView { ahead: Some(ahead), ..at(&one, 2, 9, 1.0) };
+        assert_eq!(least(&ONE, &[after(1_000.0), after(5.0)]), Choice::At(1));
+        assert_eq!(soonest(&[after(1_000.0), after(5.0)]), Some(1));
+        assert_eq!(soonest(&[after(1_000.0), at(&one, 20, 9, 1.0)]), Some(1));
+    }
 
     #[test]
     fn a_call_goes_where_it_is_over_first_and_waits_for_a_busy_server_that_is_sooner() {

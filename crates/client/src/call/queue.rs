@@ -23,7 +23,9 @@ use forebay_types::{Error, Given, Signature};
 use super::args::Arg;
 use super::attach::There;
 use super::connection::{Connection, Pending, Told};
+use super::estimate::Size;
 use super::lead::LOOK;
+use super::pace::Ns;
 use super::request::Request;
 use super::table::{Offer, coarse};
 use super::transfer::OwnCopy;
@@ -259,6 +261,7 @@ impl Line {
                 }
             };
             let info = &offer.servers[server];
+            let expected = offer.expected(info.incarnation, Size::of(&job.signature, &job.given));
             let connection = match inner.connection_if_there(info, true) {
                 Ok(There::Attached(connection)) => connection,
                 Ok(There::Attaching { .. } | There::Nothing) | Err(Sent::Not(_) | Sent::Unreached(_)) => {
@@ -272,7 +275,7 @@ impl Line {
                 }
             };
             offer.knows(server, &connection);
-            match job.request(inner, offer).try_send(&connection) {
+            match job.request(inner, offer, expected).try_send(&connection) {
                 Ok(Some((pending, sent))) => {
                     if self.more == 0 {
                         self.patience = PATIENCE;
@@ -293,7 +296,7 @@ impl Line {
 }
 
 impl WaitingCall {
-    fn request<'r>(&'r self, inner: &'r Inner, offer: &'r Offer) -> Request<'r, 'static> {
+    fn request<'r>(&'r self, inner: &'r Inner, offer: &'r Offer, expected: Ns) -> Request<'r, 'static> {
         let waited = self.begun.map_or(Duration::ZERO, |begun| begun.elapsed());
         Request {
             inner,
@@ -307,7 +310,11 @@ impl WaitingCall {
             given: &self.given,
             // One with files does not wait here.
             files: None,
-            told: Told { basket: None, learns: Some((&offer.estimates, self.bytes)) },
+            told: Told {
+                basket: None,
+                learns: Some((&offer.estimates, Size::of(&self.signature, &self.given))),
+                expected,
+            },
         }
     }
 

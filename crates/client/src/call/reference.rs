@@ -16,9 +16,11 @@
 //! goes the way back. The array lives until it is killed, dropped, or this client is gone; a
 //! server that is lost takes it along.
 
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
+use forebay_arena::zeros;
 use forebay_types::held::{CREATE, GET, KILL, PUT};
 use forebay_types::{ArrayMeta, Code, DType, Error, Order, Result, Selection, Shape, Signature, Strided};
 
@@ -46,8 +48,12 @@ pub enum On<'a> {
 /// A server that holds something; lives as long as a reference to it.
 pub(super) struct Home(Arc<Connection>);
 
-/// An array that a server holds. Dropped, it is killed.
-pub struct Reference {
+/// An array that a server holds. It is killed when the last clone of the reference is dropped and no task of a bag needs
+/// it any more.
+#[derive(Clone)]
+pub struct Reference(Arc<Held>);
+
+struct Held {
     inner: Arc<Inner>,
     home: Arc<Home>,
     number: u64,
@@ -97,7 +103,7 @@ impl Client {
         meta.bytes()?;
         loop {
             let home = match on {
-                On::With(other) if Arc::ptr_eq(&other.inner, inner) => Ok(other.home.clone()),
+                On::With(other) if Arc::ptr_eq(&other.0.inner, inner) => Ok(other.0.home.clone()),
                 On::With(_) => {
                     return Err(Error::bad(
                         "the array that the new one is to lie beside is another client's; give one of this client's",
@@ -109,7 +115,8 @@ impl Client {
                 Ok(number) => {
                     *lock(&inner.newest) = Arc::downgrade(&home);
                     let inner = inner.clone();
-                    return Ok(Reference { inner, home, number, meta, killed: AtomicBool::new(false) });
+                    let killed = AtomicBool::new(false);
+                    return Ok(Reference(Arc::new(Held { inner, home, number, meta, killed })));
                 }
                 Err(e) if e.code() == Code::ServerLost && !matches!(on, On::With(_)) => {
                     tried.push(home.0.info.incarnation);
@@ -180,29 +187,25 @@ impl Inner {
 impl Reference {
     /// What the array is.
     pub fn meta(&self) -> &ArrayMeta {
-        &self.meta
+        &self.0.meta
     }
 
     /// The server that holds it: name and pid.
     pub fn server(&self) -> (&str, u32) {
-        (&self.home.0.name, self.home.0.info.pid)
+        (&self.0.home.0.name, self.0.home.0.info.pid)
     }
 
     pub(super) fn number(&self) -> u64 {
-        self.number
+        self.0.number
     }
 
     fn alive(&self) -> Result<()> {
-        self.inner.check_process()?;
-        match self.killed.load(Ordering::Relaxed) {
-            false => Ok(()),
-            true => Err(Error::new(Code::Closed, format!("{self} was killed; make a new one"))),
-        }
+        self.0.alive()
     }
 
     /// Where a part lies in the array, and its shape.
     fn part(&self, part: &Selection) -> Result<Strided> {
-        Strided::part(&self.meta, &part.resolve(&self.meta.shape)?)
+        Strided::part(&self.0.meta, &part.resolve(&self.0.meta.shape)?)
     }
 
     /// The shape of a part.
@@ -215,15 +218,15 @@ impl Reference {
         self.alive()?;
         let strided = self.part(part)?;
         let given = data.meta();
-        if (given.dtype, given.shape) != (self.meta.dtype, *strided.shape()) {
-            let (dtype, shape) = (self.meta.dtype, strided.shape());
+        if (given.dtype, given.shape) != (self.0.meta.dtype, *strided.shape()) {
+            let (dtype, shape) = (self.0.meta.dtype, strided.shape());
             return Err(Error::bad(format!(
                 "{given} was given for a part {dtype}{shape} of {self}; convert or reshape it"
             )));
         }
         let bytes = flat(strided.bytes())?;
         let (source, apart) = data.parts();
-        if apart.is_none() && given.order == self.meta.order && strided.is_dense(given.order) {
+        if apart.is_none() && given.order == self.0.meta.order && strided.is_dense(given.order) {
             let whole = together(&strided)?;
             return self.copy(&own()?.put, &whole, Arg::In(bytes, source));
         }
@@ -240,25 +243,44 @@ impl Reference {
     pub fn get(&self, part: &Selection) -> Result<(ArrayMeta, Vec<u8>)> {
         self.alive()?;
         let strided = self.part(part)?;
-        let mut out = vec![0; strided.bytes()];
+        let mut out = zeros(strided.bytes())?;
         let order = self.get_into(&strided, &mut out)?;
-        Ok((ArrayMeta { dtype: self.meta.dtype, shape: *strided.shape(), order }, out))
+        Ok((ArrayMeta { dtype: self.0.meta.dtype, shape: *strided.shape(), order }, out))
     }
 
-    /// Reads a part into memory that is there, the last index running fastest.
-    pub fn read(&self, part: &Selection, out: &mut [u8]) -> Result<()> {
+    /// Reads a part into memory that is there: `meta` has the part's shape and the array's dtype, and the elements lie
+    /// together in its order, or as `apart` says.
+    pub fn read(
+        &self,
+        part: &Selection,
+        meta: &ArrayMeta,
+        apart: Option<&Strided>,
+        out: &mut [u8],
+    ) -> Result<()> {
         self.alive()?;
         let strided = self.part(part)?;
-        if strided.bytes() != out.len() {
-            let (need, got) = (strided.bytes(), out.len());
-            return Err(Error::bad(format!("a part of {self} has {need} bytes and {got} were given for it")));
+        if (meta.dtype, meta.shape) != (self.meta().dtype, *strided.shape()) {
+            let (dtype, shape) = (self.meta().dtype, strided.shape());
+            return Err(Error::bad(format!(
+                "a part {dtype}{shape} of {self} was asked for, and {meta} is given for it; give an array of that dtype and shape"
+            )));
         }
-        self.copy(&own()?.get, &strided, Arg::Mut(flat(out.len())?, out))
+        let bytes = flat(strided.bytes())?;
+        if apart.is_none() && meta.order == self.meta().order && strided.is_dense(meta.order) {
+            return self.copy(&own()?.get, &together(&strided)?, Arg::Mut(bytes, out));
+        }
+        // A part travels row-major, and these have the axes in the order given.
+        let target = match (apart, meta.order) {
+            (Some(apart), order) => Arg::StridedMut(bytes, apart.as_array(meta.dtype, order).1, out),
+            (None, Order::C) => Arg::Mut(bytes, out),
+            (None, Order::F) => Arg::StridedMut(bytes, Strided::dense(meta)?, out),
+        };
+        self.copy(&own()?.get, &strided, target)
     }
 
     /// A part that lies together goes as it lies, also in column-major order.
     fn get_into(&self, strided: &Strided, out: &mut [u8]) -> Result<Order> {
-        let order = self.meta.order;
+        let order = self.0.meta.order;
         let bytes = flat(out.len())?;
         if strided.is_dense(order) {
             self.copy(&own()?.get, &together(strided)?, Arg::Mut(bytes, out))?;
@@ -270,7 +292,7 @@ impl Reference {
 
     fn copy(&self, service: &Signature, part: &Strided, data: Arg) -> Result<()> {
         let strides = part.strides();
-        let all = Arg::Ref(flat(self.meta.bytes()? as usize)?, self);
+        let all = Arg::Ref(flat(self.0.meta.bytes()? as usize)?, Cow::Borrowed(self));
         let args = vec![
             (part.item() as u64).into(),
             part.offset().into(),
@@ -279,21 +301,31 @@ impl Reference {
             all,
             data,
         ];
-        let sent = Future::send_to(&self.inner, &self.home.0, service, args);
-        wait(&self.inner, sent.map_err(|e| e.within(self))?).map_err(|e| e.within(self))
+        let sent = Future::send_to(&self.0.inner, &self.0.home.0, service, args);
+        wait(&self.0.inner, sent.map_err(|e| e.within(self))?).map_err(|e| e.within(self))
     }
 
     /// Frees the array; calls that were sent before still have it.
     pub fn kill(&self) -> Result<()> {
         self.alive()?;
-        let args = vec![self.number.into()];
-        wait(&self.inner, Future::send_to(&self.inner, &self.home.0, &own()?.kill, args)?)?;
-        self.killed.store(true, Ordering::Relaxed);
+        let args = vec![self.0.number.into()];
+        wait(&self.0.inner, Future::send_to(&self.0.inner, &self.0.home.0, &own()?.kill, args)?)?;
+        self.0.killed.store(true, Ordering::Relaxed);
         Ok(())
     }
 }
 
-impl Drop for Reference {
+impl Held {
+    fn alive(&self) -> Result<()> {
+        self.inner.check_process()?;
+        match self.killed.load(Ordering::Relaxed) {
+            false => Ok(()),
+            true => Err(Error::new(Code::Closed, format!("{self} was killed; make a new one"))),
+        }
+    }
+}
+
+impl Drop for Held {
     fn drop(&mut self) {
         if self.home.0.lost().is_some() || self.alive().is_err() {
             return;
@@ -306,9 +338,15 @@ impl Drop for Reference {
     }
 }
 
-impl std::fmt::Display for Reference {
+impl std::fmt::Display for Held {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "reference {} ({} on server {:?})", self.number, self.meta, &*self.home.0.name)
+    }
+}
+
+impl std::fmt::Display for Reference {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
     }
 }
 
@@ -331,35 +369,35 @@ fn together(part: &Strided) -> Result<Strided> {
 }
 
 /// What a call refers to.
-fn references<'a>(args: &[Arg<'a>]) -> impl Iterator<Item = &'a Reference> {
+fn references<'r>(args: &'r [Arg<'_>]) -> impl Iterator<Item = &'r Reference> {
     args.iter().filter_map(|arg| match arg {
-        Arg::Ref(_, reference) => Some(*reference),
+        Arg::Ref(_, reference) => Some(&**reference),
         _ => None,
     })
 }
 
 /// The first of what a call refers to, if it refers to anything: all is there, is this client's, and lies where that
 /// one does. Otherwise nobody can do it.
-pub(super) fn first<'a>(inner: &Arc<Inner>, name: &str, args: &[Arg<'a>]) -> Result<Option<&'a Reference>> {
+pub(super) fn first(inner: &Arc<Inner>, name: &str, args: &[Arg]) -> Result<Option<Reference>> {
     let Some(first) = references(args).next() else { return Ok(None) };
     let fault = |why: String| Err(Error::bad(why).within(name));
     for reference in references(args) {
-        let home = &reference.home.0;
+        let home = &reference.0.home.0;
         if let Some(e) = home.lost() {
             let text = format!("{reference} is lost: {e}; make it anew on another server");
             return Err(Error::new(Code::ServerLost, text).within(name));
         }
-        if !Arc::ptr_eq(&reference.inner, inner) {
+        if !Arc::ptr_eq(&reference.0.inner, inner) {
             return fault(format!("{reference} is another client's; put the array with this client"));
         }
         reference.alive().map_err(|e| e.within(name))?;
-        if home.info.incarnation != first.home.0.info.incarnation {
+        if home.info.incarnation != first.0.home.0.info.incarnation {
             return fault(format!(
                 "{first} and {reference} are held by different servers; put one of them on the server that holds the other"
             ));
         }
     }
-    Ok(Some(first))
+    Ok(Some(first.clone()))
 }
 
 /// The server that holds it, which must offer the service. One that is lost since is found to be when the call is
@@ -369,7 +407,7 @@ pub(super) fn holder(
     offer: &mut Arc<Offer>,
     reference: &Reference,
 ) -> Result<Arc<Connection>> {
-    let home = &reference.home.0;
+    let home = &reference.0.home.0;
     let offers = |offer: &Offer| offer.servers.iter().any(|s| s.incarnation == home.info.incarnation);
     if !offers(offer) && home.lost().is_none() {
         inner.refresh();

@@ -86,6 +86,19 @@ pub(super) fn failure(signature: &Signature, info: &ServerInfo, outcome: &Outcom
     Error::new(code, format!("{name} on server {:?} (pid {}): {}", info.name, info.pid, outcome.text))
 }
 
+/// Whether what came back has a status that is not 0; the reply is one of a call that has not failed.
+pub(super) fn ended_badly(signature: &Signature, reply: &[u8]) -> bool {
+    let mut coming = signature.params().iter().filter(|p| p.way.comes());
+    let Some(at) = coming.position(|p| p.is_status) else { return false };
+    let mut items = Vec::new();
+    let read = get_outcome(reply, 0, &mut items);
+    let status = read.ok().and_then(|_| match items.get(at) {
+        Some(Item::Scalar(status)) => status.as_i64(),
+        _ => None,
+    });
+    status.is_some_and(|status| status != 0)
+}
+
 /// Reads a reply: arrays go into those of `args`, which are in the order of [`Signature::passed`]; what is returned is in
 /// the order of the signature. `note` is told the words before the results, also when there are none.
 pub(super) fn take(

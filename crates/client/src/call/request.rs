@@ -53,15 +53,16 @@ impl<'r> From<'r, '_> {
         self.kept.map_or_else(|| self.arg.len(), |kept| kept.bytes().len())
     }
 
-    fn bytes(&self) -> Cow<'r, [u8]> {
-        self.kept.map_or_else(|| self.arg.bytes(), |kept| Cow::Borrowed(kept.bytes()))
+    fn bytes(&self) -> Result<Cow<'r, [u8]>, Error> {
+        self.kept.map_or_else(|| self.arg.bytes(), |kept| Ok(Cow::Borrowed(kept.bytes())))
     }
 
-    fn fill(&self, block: &mut Block) {
+    fn fill(&self, block: &mut Block) -> Result<(), Error> {
         match self.kept {
             Some(kept) => block.write_from(0, kept.bytes()),
-            None => self.arg.fill(block),
+            None => return self.arg.fill(block),
         }
+        Ok(())
     }
 }
 
@@ -333,17 +334,15 @@ impl<'r> Placed<'r> {
                 return Ok(Location::None { bytes: len });
             }
             let at = self.at;
-            self.inline.push(from.bytes());
+            self.inline.push(from.bytes()?);
             self.at = (at + bytes).next_multiple_of(call::ALIGN);
             return Ok(Location::Inline { at: at as u32, bytes: len as u32 });
         }
         let index = match connection.block(len)? {
             Some(mut block) => {
-                if goes {
-                    from.fill(&mut block);
-                }
-                let number = block.index();
+                let (number, filled) = (block.index(), if goes { from.fill(&mut block) } else { Ok(()) });
                 self.chunks.push((index, Chunk::Block(block, param.way.comes())));
+                filled?;
                 number
             }
             None if !goes => return Ok(Location::None { bytes: len }),
@@ -353,7 +352,7 @@ impl<'r> Placed<'r> {
                     self.kept.len() as u32 - 1
                 }
                 None => {
-                    self.parts.push(from.bytes());
+                    self.parts.push(from.bytes()?);
                     self.parts.len() as u32 - 1
                 }
             },

@@ -22,7 +22,8 @@ use forebay_types::{Code, Error, Result, Signature};
 use super::connection::{Connection, Reach};
 use super::estimate::{Estimates, Size};
 use super::lock;
-use super::placement::{ServerView, window};
+use super::pace::Ns;
+use super::placement::{ServerView, window, window_of_time};
 use super::tied::Only;
 
 /// How old the table may be at a call.
@@ -120,25 +121,46 @@ impl Offer {
         open.min_by_key(|i| 1_024 * self.seats[*i].calls() / self.servers[*i].workers.max(1))
     }
 
+    /// How long a call of that size is expected to run at a server, if its service says what calls cost; else 0.
+    pub fn expected(&self, server: Incarnation, size: Size) -> Ns {
+        match size.cost() {
+            None => 0,
+            Some(_) => self.estimates.expected(server, size),
+        }
+    }
+
     /// Views of those servers for a call of that size; they may have so many more than usual.
     pub fn views(&self, order: &[usize], size: Size, more: u32) -> Vec<ServerView<'_>> {
         let halves = (coarse().saturating_sub(self.told).as_secs() / FRESH.as_secs()).min(31);
-        self.estimates.look(size, |pace, speed| {
+        self.estimates.look(size, |known| {
             let view = |i: &usize| {
                 let (info, seat) = (&*self.servers[*i], &self.seats[*i]);
-                let speed = speed(info.incarnation);
+                let (expected, speed) = known(info.incarnation);
+                let (workers, mine) = (info.workers.max(1), seat.calls());
+                let connection = seat.connection.get().filter(|_| size.cost().is_some());
+                let of_time = connection
+                    .map(|c| c.with_ahead(|ahead| window_of_time(workers, mine, ahead, expected, &speed)));
+                let (window, ahead) = of_time.unzip();
                 ServerView {
                     info,
-                    mine: seat.calls(),
+                    mine,
                     // Old news counts less.
                     theirs: seat.load.saturating_sub(seat.mine) >> halves,
-                    window: window(info.workers.max(1), pace, &speed).saturating_add(more),
-                    expected: pace.expected(&speed),
+                    window: window
+                        .unwrap_or_else(|| self::window(workers, expected, &speed))
+                        .saturating_add(more),
+                    expected,
+                    ahead,
                     is_late: false,
                 }
             };
             order.iter().map(view).collect()
         })
+    }
+
+    /// Whether no call of this client is at that server.
+    pub fn is_free(&self, server: usize) -> bool {
+        self.seats[server].calls() == 0
     }
 
     /// Notes the connection to a server of it.

@@ -10,21 +10,22 @@ use std::time::{Duration, Instant};
 use forebay_link::QuickMap;
 use forebay_link::call::room;
 use forebay_types::directory::Incarnation;
-use forebay_types::{Code, Error, Given, Result, Signature};
+use forebay_types::{Code, Error, Result};
 
 use super::fates::TaskFate;
-use super::job::{Flight, Job};
+use super::job::{End, Flight, Job, Sizes};
 use super::knocks::Knocks;
 use super::losses;
 use super::machine::{Machine, Rules, Times};
-use super::results::{results, results_of};
+use super::results::results;
 use super::{Asks, BagOptions, PATIENCE, Space, Task, closed};
 use crate::call::args::{Arg, Value};
 use crate::call::attach::There;
-use crate::call::connection::{Basket, Connection, Returned, Told};
-use crate::call::files::{self, LocalFile};
+use crate::call::connection::{Basket, Connection, Told};
+use crate::call::estimate::Size;
+use crate::call::files;
 use crate::call::pace::Ns;
-use crate::call::reply::Printed;
+use crate::call::reference;
 use crate::call::request::Request;
 use crate::call::table::{Offer, coarse};
 use crate::call::tied::Tied;
@@ -39,24 +40,6 @@ const SOON: Duration = Duration::from_millis(1);
 /// What is kept of arguments and results, at most and at least.
 const MOST_BYTES: u64 = 256 << 20;
 const LEAST_BYTES: u64 = 1 << 20;
-
-/// How a task ended, before that is the user's.
-enum End {
-    Reply(Arc<Connection>, Returned, (Vec<Given>, Vec<LocalFile>)),
-    Error(Error),
-}
-
-impl End {
-    /// What the service printed, if it has failed.
-    fn printed(&self) -> Option<Printed> {
-        match self {
-            End::Reply(_, returned, _) if reply::has_failed(&returned.reply) => {
-                reply::printed(&returned.reply)
-            }
-            _ => None,
-        }
-    }
-}
 
 /// A task that is handed out.
 pub(super) struct Ended {
@@ -89,6 +72,9 @@ pub(super) struct State {
     came: Vec<u64>,
     /// Copies of the last task's arguments: the next one's may be the same.
     last: Vec<Option<(usize, OwnCopy)>>,
+    /// Arguments of tasks that are over without a reply. They may be the last that know of an array at a server, which is
+    /// let go when nothing is locked.
+    spent: Vec<Arg<'static>>,
     is_closed: bool,
 }
 
@@ -97,6 +83,8 @@ pub(super) struct Driver {
     /// Which servers get tasks, if not all.
     tied: Option<Arc<Tied>>,
     pub name: String,
+    /// A status that is not 0 is a failure.
+    status_fails: bool,
     pub state: Mutex<State>,
     basket: Arc<Basket>,
     began: Duration,
@@ -120,6 +108,7 @@ impl Drop for Visit<'_> {
     fn drop(&mut self) {
         self.0.left.store(self.0.now(), Ordering::Relaxed);
         self.0.is_visited.store(false, Ordering::SeqCst);
+        self.0.let_go();
     }
 }
 
@@ -136,6 +125,7 @@ impl Driver {
             inner: client.inner,
             tied: client.tied,
             name: name.to_owned(),
+            status_fails: options.status_fails,
             state: Mutex::new(State {
                 machine: Machine::new(name, rules),
                 jobs: QuickMap::default(),
@@ -148,6 +138,7 @@ impl Driver {
                 starved: None,
                 came: Vec::new(),
                 last: Vec::new(),
+                spent: Vec::new(),
                 is_closed: false,
             }),
             basket: Arc::default(),
@@ -200,16 +191,39 @@ impl Driver {
         if !self.is_watched.swap(true, Ordering::SeqCst) {
             Client::of(self.inner.clone()).watch(Box::new(Attended(self.clone())))?;
         }
+        // What it refers to is looked at before anything is locked: the broker may be asked.
+        let home = match self.home(offer, &args) {
+            Ok(home) => home,
+            Err(e) => return Ok(Err(e)),
+        };
         let mut state = self.taking()?;
-        match self.job(&mut state, &offer.signature, args, all) {
+        let made = Job::of(&offer.signature, args, all, |at, arg| state.copied(&self.inner, at, arg));
+        match made {
             Ok((job, bytes)) => {
-                let index = state.machine.pulled(bytes);
+                // Tasks of which nobody says what they cost are taken to be alike.
+                let cost = offer.signature.cost_of(&job.given);
+                let size = cost.map(Size::of_cost).unwrap_or_default();
+                let index = match home {
+                    None => state.machine.pulled(bytes, size),
+                    Some(home) => state.pulled_for(home, bytes, size),
+                };
                 state.jobs.insert(index, job);
                 self.drive(&mut state);
                 Ok(Ok(index))
             }
             Err(e) if e.code() == Code::Full => Err(e),
             Err(e) => Ok(Err(e)),
+        }
+    }
+
+    /// The server that holds what a task refers to, if it refers to anything.
+    fn home(&self, offer: &Offer, args: &[Arg]) -> Result<Option<Arc<Connection>>> {
+        let Some(first) = reference::first(&self.inner, &self.name, args)? else { return Ok(None) };
+        let mut all = self.inner.find(&self.name, None, None)?;
+        let home = reference::holder(&self.inner, &mut all, &first)?;
+        match all.signature == offer.signature {
+            true => Ok(Some(home)),
+            false => Err(losses::another(&offer.signature, &all.signature)),
         }
     }
 
@@ -245,60 +259,6 @@ impl Driver {
         }
     }
 
-    /// A task of those arguments, and how many bytes it keeps.
-    fn job(
-        &self,
-        state: &mut State,
-        signature: &Signature,
-        mut args: Vec<Arg>,
-        all: bool,
-    ) -> Result<(Job, u64)> {
-        if args.iter().any(|arg| matches!(arg, Arg::Ref(..))) {
-            return Err(Error::bad(format!(
-                "{}: an array that a server holds cannot be an argument of many calls yet; call with it one by one",
-                self.name
-            )));
-        }
-        let params = signature.passed().filter(|param| all || param.is_sent());
-        for (order, arg) in params.zip(&mut args).filter_map(|(p, arg)| Some((p.order?, arg))) {
-            arg.travel_in(order)?;
-        }
-        args.iter().try_for_each(|arg| arg.check().map_err(|e| e.within(&self.name)))?;
-        let mut given: Vec<Given> = args.iter().map(|arg| as_result(arg.given())).collect();
-        match all {
-            true => signature.check(&mut given)?,
-            false => given = signature.complete(&given)?,
-        }
-        let files = match signature.has_files() {
-            true => files::files_of(signature.passed().filter(|param| all || param.is_sent()), &args)
-                .map_err(|e| e.within(&self.name))?,
-            false => Vec::new(),
-        };
-        let mut args = args.into_iter().enumerate();
-        let (flights, ready) = ([None, None], None);
-        let mut job = Job { args: Vec::new(), kept: Vec::new(), given, files, ready, flights, lost: None };
-        let mut bytes = 0;
-        for (param, given) in signature.passed().zip(&job.given) {
-            let (arg, kept) = match param.is_sent() {
-                true => {
-                    let (at, arg) = args.next().ok_or_else(|| Error::internal("an argument is missing"))?;
-                    bytes += arg.len() as u64;
-                    (arg.without_bytes(), state.copied(&self.inner, at, &arg)?)
-                }
-                false => {
-                    // It has said what it is.
-                    if all {
-                        args.next();
-                    }
-                    (nothing(given), None)
-                }
-            };
-            job.args.push(arg);
-            job.kept.push(kept);
-        }
-        Ok((job, bytes))
-    }
-
     /// Takes what has come, looks after servers, sends what goes.
     fn drive(&self, state: &mut State) {
         self.take_replies(state);
@@ -332,9 +292,9 @@ impl Driver {
                 there: head.there,
             });
             state.machine.came(index, flight.connection.info.incarnation.0, times, self.now());
-            if reply::is_not_offered(&returned.reply) {
+            if reply::is_not_offered(&returned.reply) && !state.machine.is_bound(index) {
                 flight.connection.free(returned.chunks);
-                state.machine.withdrawn(flight.connection.info.incarnation.0);
+                self.withdraw(state, flight.connection.info.incarnation);
                 state.seats.retain(|c| !Arc::ptr_eq(c, &flight.connection));
                 state.looked = None;
                 state.jobs.insert(index, job);
@@ -360,11 +320,13 @@ impl Driver {
                 state.jobs.insert(index, job);
                 continue;
             }
-            let fate = if code == 0 { TaskFate::Done } else { TaskFate::Failed };
+            let offer = state.offer.as_ref().filter(|_| self.status_fails);
+            let is_bad = offer.is_some_and(|offer| reply::ended_badly(&offer.signature, &returned.reply));
+            let fate = if code == 0 && !is_bad { TaskFate::Done } else { TaskFate::Failed };
             job.give_up();
-            let results = results_of(&job.given, &returned);
-            state.machine.over(index, fate, results);
-            state.ends.insert(index, End::Reply(flight.connection, returned, (job.given, job.files)));
+            state.machine.over(index, fate, job.results(&returned));
+            let sizes = Sizes { given: job.given, args: job.args, files: job.files };
+            state.ends.insert(index, End::Reply(flight.connection, returned, sizes));
         }
         state.came = came;
     }
@@ -387,14 +349,18 @@ impl Driver {
         // One of another signature is another service.
         let offer = offer.filter(|offer| offer.signature == known.signature);
         let servers = offer.as_ref().map_or(&[][..], |offer| &offer.servers[..]);
+        // Arrays may lie at servers to which this client is not tied.
+        let all = self.tied.as_ref().and_then(|_| self.inner.table.glance(&self.name));
+        let all = all.filter(|all| all.signature == known.signature);
+        let offered = servers.iter().chain(all.as_ref().map_or(&[][..], |all| &all.servers[..]));
         let gone: Vec<Incarnation> = state
             .seats
             .iter()
             .map(|c| c.info.incarnation)
-            .filter(|i| is_due && !servers.iter().any(|s| s.incarnation == *i))
+            .filter(|i| is_due && !offered.clone().any(|s| s.incarnation == *i))
             .collect();
         for incarnation in gone {
-            state.machine.withdrawn(incarnation.0);
+            self.withdraw(state, incarnation);
             state.seats.retain(|c| c.info.incarnation != incarnation || c.is_busy());
         }
         state.attaching = false;
@@ -423,6 +389,13 @@ impl Driver {
             state.offer = Some(offer);
         }
         self.starve(state);
+    }
+
+    /// A server offers the service no more: tasks that need what it holds are over.
+    fn withdraw(&self, state: &mut State, server: Incarnation) {
+        for index in state.machine.withdrawn(server.0) {
+            state.fail(index, losses::withdrawn(&self.name));
+        }
     }
 
     fn glance(&self) -> Option<Arc<Offer>> {
@@ -533,7 +506,11 @@ impl Driver {
                 kept: &job.kept,
                 given: &job.given,
                 files,
-                told: Told { basket: Some((&self.basket, index)), learns: None },
+                told: Told {
+                    basket: Some((&self.basket, index)),
+                    learns: None,
+                    expected: state.machine.expected_at(index, key),
+                },
             };
             let went = match &carried {
                 Ok(_) => request.try_send(&connection),
@@ -578,8 +555,8 @@ impl Driver {
         let printed = end.printed();
         let outcome = match end {
             End::Error(e) => Err(e),
-            End::Reply(connection, returned, (given, files)) => match lock(&self.state).offer.clone() {
-                Some(offer) => results(&offer.signature, &connection, returned, (&given, &files)),
+            End::Reply(connection, returned, sizes) => match lock(&self.state).offer.clone() {
+                Some(offer) => results(&offer.signature, &connection, returned, &sizes),
                 None => Err(Error::internal("a task has a reply and no service")),
             },
         };
@@ -597,14 +574,21 @@ impl Driver {
         let outcome = match (end, offer) {
             (End::Error(e), _) => Err(e),
             (End::Reply(..), None) => Err(Error::internal("a task has a reply and no service")),
-            (End::Reply(connection, returned, _), Some(offer)) => {
+            (End::Reply(connection, returned, sizes), Some(offer)) => {
                 let passed = offer.signature.passed().count();
                 let fit = |args: Vec<Arg<'a>>| match args.len() == passed {
                     true => Ok(args),
                     false => Err(Error::internal("the places of results are not as many as what was passed")),
                 };
                 match places.and_then(fit) {
-                    Ok(mut args) => reply::take(&offer.signature, &connection, returned, &mut args, |_| {}),
+                    Ok(mut args) => {
+                        for (place, arg) in args.iter_mut().zip(&sizes.args) {
+                            if let Arg::Ref(..) = arg {
+                                *place = arg.without_bytes();
+                            }
+                        }
+                        reply::take(&offer.signature, &connection, returned, &mut args, |_| {})
+                    }
                     Err(e) => {
                         connection.free(returned.chunks);
                         Err(e)
@@ -630,9 +614,16 @@ impl Driver {
         was_open
     }
 
+    /// Lets references go that no task needs any more.
+    fn let_go(&self) {
+        let spent = std::mem::take(&mut lock(&self.state).spent);
+        drop(spent);
+    }
+
     fn abandon(&self, state: &mut State, index: u64) {
         if let Some(mut job) = state.jobs.remove(&index) {
             job.give_up();
+            state.spend(job.args);
         }
     }
 
@@ -654,11 +645,13 @@ impl Driver {
             self.abandon(&mut state, index);
         }
         for (_, end) in std::mem::take(&mut state.ends) {
-            if let End::Reply(connection, returned, _) = end {
+            if let End::Reply(connection, returned, sizes) = end {
                 connection.free(returned.chunks);
+                state.spend(sizes.args);
             }
         }
         drop(state);
+        self.let_go();
         if self.is_watched.load(Ordering::SeqCst) {
             self.inner.pump.nudge();
             self.inner.watcher.wake();
@@ -678,15 +671,32 @@ impl State {
         index
     }
 
+    /// A task more that needs what a server holds.
+    fn pulled_for(&mut self, home: Arc<Connection>, bytes: u64, size: Size) -> u64 {
+        let key = home.info.incarnation.0;
+        if !self.seats.iter().any(|c| Arc::ptr_eq(c, &home)) {
+            self.machine.offered_to_bound(&home.info);
+            self.seats.push(home);
+        }
+        self.machine.pulled_for(key, bytes, size)
+    }
+
+    /// References are let go later.
+    fn spend(&mut self, args: Vec<Arg<'static>>) {
+        self.spent.extend(args.into_iter().filter(|arg| matches!(arg, Arg::Ref(..))));
+    }
+
     pub fn fail(&mut self, index: u64, why: Error) {
-        self.jobs.remove(&index);
+        if let Some(job) = self.jobs.remove(&index) {
+            self.spend(job.args);
+        }
         self.machine.over(index, TaskFate::Failed, 0);
         self.ends.insert(index, End::Error(why));
     }
 
     /// A copy of an argument; the last one, if that has the same bytes from the same place.
     fn copied(&mut self, inner: &Inner, at: usize, arg: &Arg) -> Result<Option<OwnCopy>> {
-        if matches!(arg, Arg::Scalar(_)) {
+        if matches!(arg, Arg::Scalar(_) | Arg::Ref(..)) {
             return Ok(None);
         }
         if self.last.len() <= at {
@@ -695,7 +705,7 @@ impl State {
         let from = arg.origin();
         if let Some((before, kept)) = &self.last[at]
             && *before == from
-            && kept.bytes() == &arg.bytes()[..]
+            && kept.bytes() == &arg.bytes()?[..]
         {
             return Ok(Some(kept.clone()));
         }
@@ -765,7 +775,10 @@ impl Watched for Attended {
     fn advance(&mut self) -> bool {
         let mut state = lock(&self.0.state);
         self.0.drive(&mut state);
-        state.is_closed || state.machine.is_over()
+        let is_over = state.is_closed || state.machine.is_over();
+        drop(state);
+        self.0.let_go();
+        is_over
     }
 
     fn rests(&self) -> Option<Duration> {
@@ -777,20 +790,5 @@ impl Watched for Attended {
         let rests = driver.is_visited.load(Ordering::SeqCst) || gone < SOON;
         driver.is_watching.store(!rests, Ordering::SeqCst);
         rests.then_some(SOON)
-    }
-}
-
-/// What is given for a result is made anew: it may be written.
-fn as_result(given: Given) -> Given {
-    match given {
-        Given::Array { meta, .. } => Given::Array { meta, writable: true },
-        other => other,
-    }
-}
-
-fn nothing(given: &Given) -> Arg<'static> {
-    match given {
-        Given::Array { meta, .. } => Arg::In(*meta, &[]),
-        _ => Arg::Bytes(&[]),
     }
 }

@@ -12,6 +12,9 @@
 //! Two windows bound what is under way. A server has as many tasks as keep its workers busy while a reply goes and the
 //! next request comes ([`Machine::window`]); of long tasks that is one a worker, so that none waits behind another.
 //! And so many are pulled ahead as servers may take before the user's thread comes by again ([`Machine::wants_input`]).
+//! Where the service says what its calls cost, a window is one of time, and what waits at the end goes the longest first.
+//!
+//! A task that needs what one server holds is *bound* to it: it waits for that one alone, and is over when it is lost.
 //!
 //! A task under which a server died is a *suspect*: it goes on alone on its next server, so that the next death tells
 //! whether it was this one. It is cleared when the server turns out to live: only the connection was cut.
@@ -19,7 +22,7 @@
 //! When all input was taken and nothing waits, a task whose server takes too long is given to a second one ([`super::tail`]).
 //! The first of the two that has something to say is the task's end; the other one is given up.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use forebay_link::QuickMap;
@@ -27,13 +30,13 @@ use forebay_types::directory::ServerInfo;
 
 use super::Space;
 use super::fates::{Fates, TaskFate};
+use super::servers::{Server, ServerKey};
 use super::tail::{Lengths, Running};
+use super::tasks::{Place, Task, turn};
 use crate::call::LIVES;
-use crate::call::pace::{Ns, Pace, SHORT, SOMETIMES, Speed};
-use crate::call::placement::{Choice, Placement, ServerView, TaskView, window};
-
-/// A server, by the number of its life.
-pub(super) type ServerKey = u64;
+use crate::call::estimate::{Paces, Size};
+use crate::call::pace::{Ns, SHORT, SOMETIMES, Speed};
+use crate::call::placement::{Choice, Placement, ServerView, TaskView, window, window_of_time};
 
 /// Servers that are lost so soon one after the other were lost together: a host, and no task. A suspect waits as long.
 const TOGETHER: Ns = 100_000_000;
@@ -43,6 +46,8 @@ const MOST_DOUBLED: u64 = 10;
 const SPAN: u64 = 1_024;
 /// Most tasks that are pulled ahead.
 const AHEAD: f64 = 65_536.0;
+/// As so many nanoseconds counts the length of a task that took as long as was expected of its cost.
+const EXPECTED: f64 = 1_000_000.0;
 /// So many for each worker before it is known how often the user's thread comes by.
 const BEFORE: f64 = 16.0;
 
@@ -79,46 +84,8 @@ pub(super) enum Verdict {
     Unknown,
     /// Servers have died under it again and again.
     Kills,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Place {
-    Waiting,
-    At(ServerKey),
-    /// It has left its server a moment ago.
-    Nowhere,
-    Over,
-}
-
-#[derive(Debug)]
-struct Task {
-    place: Place,
-    /// A second server that runs it, too.
-    second: Option<ServerKey>,
-    /// When it was sent to the first.
-    sent: Ns,
-    bytes: u64,
-    /// Servers that died when it had begun there, and when the last one did.
-    deaths: u8,
-    last: Ns,
-    under: Option<ServerKey>,
-    /// It met no other one at its server.
-    alone: bool,
-}
-
-#[derive(Debug)]
-struct Server {
-    key: ServerKey,
-    info: Arc<ServerInfo>,
-    /// Its tasks, in the order in which they were sent.
-    under_way: VecDeque<u64>,
-    /// It gets no more: it has withdrawn the service.
-    is_closed: bool,
-    /// It takes no more until something comes back, or a while is over.
-    full: Option<Ns>,
-    /// When a task ended there last, or came to an idle one.
-    since: Ns,
-    speed: Speed,
+    /// What it needs is lost with that server.
+    Bound,
 }
 
 /// How many tasks are where.
@@ -143,6 +110,8 @@ pub(super) struct Machine {
     tasks: QuickMap<u64, Task>,
     waiting: VecDeque<u64>,
     suspects: VecDeque<u64>,
+    /// Those that wait for one server, in their order.
+    bound: BTreeMap<ServerKey, VecDeque<u64>>,
     servers: Vec<Server>,
     fates: Fates,
     counts: Counts,
@@ -154,7 +123,7 @@ pub(super) struct Machine {
     /// Of these, those of tasks that are over.
     kept: u64,
     result_bytes: f64,
-    pace: Pace,
+    paces: Paces,
     /// Time between two visits of the user's thread, when the last one began, and tasks that end in a nanosecond.
     gap: f64,
     visited: Option<Ns>,
@@ -174,6 +143,7 @@ impl Machine {
             tasks: QuickMap::default(),
             waiting: VecDeque::new(),
             suspects: VecDeque::new(),
+            bound: BTreeMap::new(),
             servers: Vec::new(),
             fates: Fates::default(),
             counts: Counts::default(),
@@ -183,7 +153,7 @@ impl Machine {
             bytes: 0,
             kept: 0,
             result_bytes: 0.0,
-            pace: Pace::default(),
+            paces: Paces::default(),
             gap: 0.0,
             visited: None,
             rate: 0.0,
@@ -213,34 +183,40 @@ impl Machine {
         }
     }
 
-    /// A task more; its index. It waits.
-    pub fn pulled(&mut self, bytes: u64) -> u64 {
-        let index = self.add(bytes + self.result_bytes as u64);
+    /// A task more, and its size; its index. It waits.
+    pub fn pulled(&mut self, bytes: u64, size: Size) -> u64 {
+        let index = self.add(bytes + self.result_bytes as u64, size, None);
         self.waiting.push_back(index);
+        index
+    }
+
+    /// A task more that one server alone can run, which is here.
+    pub fn pulled_for(&mut self, home: ServerKey, bytes: u64, size: Size) -> u64 {
+        let index = self.add(bytes + self.result_bytes as u64, size, Some(home));
+        self.bound.entry(home).or_default().push_back(index);
         index
     }
 
     /// A task more whose input is wrong; its index.
     pub fn pulled_wrong(&mut self) -> u64 {
-        let index = self.add(0);
+        let index = self.add(0, Size::default(), None);
         self.over(index, TaskFate::Failed, 0);
         index
     }
 
-    fn add(&mut self, bytes: u64) -> u64 {
-        let place = Place::Waiting;
+    fn add(&mut self, bytes: u64, size: Size, home: Option<ServerKey>) -> u64 {
         let index = self.counts.pulled;
         self.counts.pulled += 1;
         self.bytes += bytes;
-        let task =
-            Task { place, second: None, sent: 0, bytes, deaths: 0, last: 0, under: None, alone: false };
-        self.tasks.insert(index, task);
+        self.tasks.insert(index, Task::new(bytes, size, home));
         index
     }
 
     /// There is no more input.
     pub fn end(&mut self) {
         self.ended = true;
+        let tasks = &self.tasks;
+        self.waiting.make_contiguous().sort_unstable_by_key(|index| turn(tasks, true, *index));
     }
 
     /// Whether that was said.
@@ -262,7 +238,7 @@ impl Machine {
             if self.rules.ordered { self.counts.pulled - self.next } else { self.tasks.len() as u64 };
         self.bytes < self.rules.bytes
             && oldest < (4 * all).max(SPAN)
-            && (self.waiting.len() as f64)
+            && (self.waiting_anywhere() as f64)
                 < (1.5 * self.gap * self.rate).ceil().clamp(BEFORE * self.workers(), AHEAD)
     }
 
@@ -294,26 +270,30 @@ impl Machine {
     pub fn offered(&mut self, info: &Arc<ServerInfo>) {
         let key = info.incarnation.0;
         match self.servers.iter_mut().find(|s| s.key == key) {
-            Some(server) => server.is_closed = false,
+            Some(server) => (server.is_closed, server.is_home_only) = (false, false),
             None => self.begin_server(key, info.clone()),
         }
     }
 
+    /// A server offers the service, and only those tasks are for it that are bound to it.
+    pub fn offered_to_bound(&mut self, info: &Arc<ServerInfo>) {
+        let key = info.incarnation.0;
+        if self.servers.iter().all(|s| s.key != key) {
+            self.begin_server(key, info.clone());
+            if let Some(server) = self.servers.last_mut() {
+                server.is_home_only = true;
+            }
+        }
+    }
+
     fn begin_server(&mut self, key: ServerKey, info: Arc<ServerInfo>) {
-        self.servers.push(Server {
-            key,
-            info,
-            under_way: VecDeque::new(),
-            is_closed: false,
-            full: None,
-            since: 0,
-            speed: Speed::default(),
-        });
+        self.servers.push(Server::new(key, info));
         self.clear_suspects_of(key);
     }
 
     /// A server was lost and lives: nothing has died of its tasks.
     fn clear_suspects_of(&mut self, key: ServerKey) {
+        let mut cleared = Vec::new();
         for (index, task) in &mut self.tasks {
             if task.under != Some(key) {
                 continue;
@@ -321,19 +301,31 @@ impl Machine {
             task.under = None;
             task.deaths -= 1;
             if task.deaths == 0 && task.place == Place::Waiting {
-                self.suspects.retain(|suspect| suspect != index);
-                let at = self.waiting.partition_point(|other| other < index);
-                self.waiting.insert(at, *index);
+                cleared.push(*index);
             }
+        }
+        for index in cleared {
+            self.suspects.retain(|suspect| *suspect != index);
+            self.wait_in_turn(index);
         }
     }
 
-    /// A server offers the service no more; what is there may still end.
-    pub fn withdrawn(&mut self, key: ServerKey) {
+    /// A task comes among those that wait when its turn is.
+    fn wait_in_turn(&mut self, index: u64) {
+        let (tasks, ended) = (&self.tasks, self.ended);
+        let own = turn(tasks, ended, index);
+        let at = self.waiting.partition_point(|other| turn(tasks, ended, *other) < own);
+        self.waiting.insert(at, index);
+    }
+
+    /// A server offers the service no more; what is there may still end. Tells of tasks that nobody else can run: they are
+    /// to be over.
+    pub fn withdrawn(&mut self, key: ServerKey) -> VecDeque<u64> {
         if let Some(server) = self.servers.iter_mut().find(|s| s.key == key) {
             server.is_closed = true;
         }
         self.servers.retain(|s| !s.is_closed || !s.under_way.is_empty());
+        self.bound.remove(&key).unwrap_or_default()
     }
 
     /// Servers that died when a task had begun there.
@@ -343,12 +335,22 @@ impl Machine {
 
     /// Whether a task waits and no server would take it, however long.
     pub fn is_starved(&self) -> bool {
-        self.is_waiting() && self.servers.iter().all(|s| s.is_closed)
+        let waits = !self.waiting.is_empty() || !self.suspects.is_empty();
+        waits && self.servers.iter().all(|s| !s.takes_any())
     }
 
     /// Whether tasks wait for their servers.
     pub fn is_waiting(&self) -> bool {
-        !self.waiting.is_empty() || !self.suspects.is_empty()
+        self.waiting_anywhere() > 0 || !self.suspects.is_empty()
+    }
+
+    fn waiting_anywhere(&self) -> usize {
+        self.waiting.len() + self.bound.values().map(VecDeque::len).sum::<usize>()
+    }
+
+    /// Whether one server alone can run that task.
+    pub fn is_bound(&self, index: u64) -> bool {
+        self.tasks.get(&index).is_some_and(|task| task.home.is_some())
     }
 
     /// How many tasks a server may have.
@@ -357,7 +359,17 @@ impl Machine {
             let share = f64::from(all) * f64::from(server.workers()) / self.workers();
             return (share.ceil() as u32).max(1);
         }
-        window(server.workers(), &self.pace, &server.speed)
+        window(server.workers(), self.expected(self.next_size(), server), &server.speed)
+    }
+
+    /// The size of the task that is to be placed next.
+    fn next_size(&self) -> Size {
+        self.waiting.front().and_then(|index| self.tasks.get(index)).map(|task| task.size).unwrap_or_default()
+    }
+
+    /// How long a task of that size is expected to run there.
+    fn expected(&self, size: Size, server: &Server) -> Option<f64> {
+        self.paces.expected(size, &server.speed)
     }
 
     /// The next task to send, and where to; it is there from now on.
@@ -366,6 +378,9 @@ impl Machine {
             Ok(placed) => return Some(placed),
             Err(reserved) => reserved,
         };
+        if let Some(placed) = self.place_bound(now, reserved) {
+            return Some(placed);
+        }
         let index = *self.waiting.front()?;
         let server = self.choose(rule, now, reserved)?;
         self.waiting.pop_front();
@@ -373,12 +388,31 @@ impl Machine {
         Some((index, self.servers[server].key))
     }
 
+    /// A task goes to the one server that can run it, if that has room.
+    fn place_bound(&mut self, now: Ns, reserved: Option<usize>) -> Option<(u64, ServerKey)> {
+        let (key, index, server) = self.bound.iter().find_map(|(key, queue)| {
+            let index = *queue.front()?;
+            let server = self.servers.iter().position(|s| s.key == *key)?;
+            let (there, size) = (&self.servers[server], self.tasks.get(&index)?.size);
+            let takes = Some(server) != reserved && !there.is_closed && !self.has_suspect(there);
+            (takes && self.view(there, size, now).has_room()).then_some((*key, index, server))
+        })?;
+        if let Some(queue) = self.bound.get_mut(&key) {
+            queue.pop_front();
+            if queue.is_empty() {
+                self.bound.remove(&key);
+            }
+        }
+        self.put(index, server, now);
+        Some((index, key))
+    }
+
     /// A suspect goes to a server that has nothing else; while there is none, one is kept free of others.
     fn place_suspect(&mut self, now: Ns) -> Result<(u64, ServerKey), Option<usize>> {
         let waits = |index: &u64| self.tasks.get(index).is_some_and(|task| now < task.last + TOGETHER);
         let Some(at) = self.suspects.iter().position(|index| !waits(index)) else { return Err(None) };
         let index = self.suspects[at];
-        let open = self.servers.iter().enumerate().filter(|(_, s)| !s.is_closed && s.is_open(now));
+        let open = self.servers.iter().enumerate().filter(|(_, s)| s.takes_any() && s.is_open(now));
         let Some((server, _)) = open.min_by_key(|(_, s)| s.under_way.len()) else { return Err(None) };
         if !self.servers[server].under_way.is_empty() {
             return Err(Some(server));
@@ -389,17 +423,27 @@ impl Machine {
     }
 
     fn put(&mut self, index: u64, server: usize, now: Ns) {
+        let expected = self.expects(index, server);
         let server = &mut self.servers[server];
         let alone = server.under_way.is_empty();
-        if alone {
-            server.since = now;
-        }
-        server.under_way.push_back(index);
+        server.begin(index, expected, now);
         if let Some(task) = self.tasks.get_mut(&index) {
             (task.place, task.alone, task.sent) = (Place::At(server.key), alone, now);
         }
         self.counts.under_way += 1;
         self.sent += 1;
+    }
+
+    /// How long a task is expected to run at a server, if its service says what calls cost.
+    fn expects(&self, index: u64, server: usize) -> Option<Ns> {
+        let size = self.tasks.get(&index)?.size;
+        size.cost()?;
+        self.expected(size, &self.servers[server]).map(|ns| (ns as Ns).max(1))
+    }
+
+    /// How long a task that is at a server was expected to run there when it went; 0 if nobody knew.
+    pub fn expected_at(&self, index: u64, key: ServerKey) -> Ns {
+        self.servers.iter().find(|s| s.key == key).map_or(0, |server| server.expected(index))
     }
 
     /// Whether a second server may run a task, too: all input was taken, and nothing waits.
@@ -415,18 +459,16 @@ impl Machine {
         let idle = self.servers.iter().filter(|s| {
             let is_free = s.under_way.len() < s.workers() as usize;
             is_free
-                && !s.is_closed
+                && s.takes_any()
                 && s.is_open(now)
                 && !s.under_way.iter().any(|task| self.is_suspect(*task))
         });
         let found =
             idle.flat_map(|other| self.gains(other, now).map(move |(gain, index)| (gain, index, other.key)));
         let (_, index, key) = found.max_by(|a, b| a.0.total_cmp(&b.0))?;
-        let server = self.servers.iter_mut().find(|s| s.key == key)?;
-        if server.under_way.is_empty() {
-            server.since = now;
-        }
-        server.under_way.push_back(index);
+        let at = self.servers.iter().position(|s| s.key == key)?;
+        let expected = self.expects(index, at);
+        self.servers[at].begin(index, expected, now);
         self.tasks.get_mut(&index)?.second = Some(key);
         self.doubled += 1;
         self.sent += 1;
@@ -439,41 +481,66 @@ impl Machine {
             server.under_way.iter().enumerate().map(move |(place, index)| (server, place as u32, *index))
         });
         under_way.filter_map(move |(server, place, index)| {
-            let task = self.tasks.get(&index).filter(|t| t.second.is_none() && t.deaths == 0)?;
+            let is_lone = |t: &&Task| t.second.is_none() && t.deaths == 0 && t.home.is_none();
+            let task = self.tasks.get(&index).filter(is_lone)?;
             let begun = if server.workers() == 1 { task.sent.max(server.since) } else { task.sent };
             let age = (place < server.workers()).then(|| now.saturating_sub(begun));
-            let running = Running { speed: &server.speed, age, before: place / server.workers() };
-            let gain = self.lengths.gain(&running, &other.speed, self.pace.beside(&other.speed))?;
+            let unit = self.unit(task.size)?;
+            let running = Running { speed: &server.speed, age, before: place / server.workers(), unit };
+            let gain = self.lengths.gain(&running, &other.speed, other.speed.beside())?;
             Some((gain, index))
         })
     }
 
+    /// In what the length of a task of that size is measured: where it is known what tasks cost, in a part of what is
+    /// expected of it.
+    fn unit(&self, size: Size) -> Option<f64> {
+        match size.cost() {
+            None => Some(1.0),
+            Some(_) => self.paces.expected(size, &Speed::default()).map(|ns| ns / EXPECTED),
+        }
+    }
+
     /// The server that the rule names, if it has room.
     fn choose(&self, rule: &dyn Placement, now: Ns, reserved: Option<usize>) -> Option<usize> {
-        let alone = |s: &Server| s.under_way.front().is_some_and(|task| self.is_suspect(*task));
-        let takes = |(i, s): &(usize, &Server)| Some(*i) != reserved && !s.is_closed && !alone(s);
+        let takes = |(i, s): &(usize, &Server)| Some(*i) != reserved && s.takes_any() && !self.has_suspect(s);
         let turn = self.sent as usize % self.servers.len().max(1);
         let all = || self.servers.iter().enumerate();
         let in_turn = all().skip(turn).chain(all().take(turn));
-        let views: Vec<ServerView> = in_turn.filter(takes).map(|(_, s)| self.view(s, now)).collect();
+        let views: Vec<ServerView> =
+            in_turn.filter(takes).map(|(_, s)| self.view(s, self.next_size(), now)).collect();
         if views.is_empty() {
             return None;
         }
         let bytes = self.waiting.front().and_then(|index| self.tasks.get(index)).map_or(0, |task| task.bytes);
-        let task = TaskView { service: &self.service, bytes, waiting: self.waiting.len() };
+        let cost = self.next_size().cost();
+        let task = TaskView { service: &self.service, bytes, cost, waiting: self.waiting.len() };
         let Choice::At(at) = rule.choose(&task, &views) else { return None };
         let chosen = views.get(at).filter(|view| view.has_room())?;
         self.servers.iter().position(|s| s.key == chosen.info.incarnation.0)
     }
 
-    fn view<'s>(&self, server: &'s Server, now: Ns) -> ServerView<'s> {
+    fn view<'s>(&self, server: &'s Server, size: Size, now: Ns) -> ServerView<'s> {
         let mine = server.under_way.len() as u32;
-        let window = if server.is_open(now) { self.window(server) } else { mine };
-        let expected = self.pace.expected(&server.speed);
-        let mut view = ServerView { info: &server.info, mine, theirs: 0, window, expected, is_late: false };
+        let expected = self.expected(size, server);
+        let (workers, speed) = (server.workers(), &server.speed);
+        let of_time = size.cost().map(|_| window_of_time(workers, mine, &server.ahead, expected, speed));
+        let (of_time, ahead) = of_time.unzip();
+        let window = match of_time {
+            _ if !server.is_open(now) => mine,
+            Some(window) if self.rules.window.is_none() => window,
+            _ => self.window(server),
+        };
+        let mut view =
+            ServerView { info: &server.info, mine, theirs: 0, window, expected, ahead, is_late: false };
         // One that takes much longer than it should is waited for no more.
         view.is_late = now.saturating_sub(server.since) as f64 > 2.0 * view.until(0);
         view
+    }
+
+    /// Whether it is kept for a task that others are not to meet.
+    fn has_suspect(&self, server: &Server) -> bool {
+        server.under_way.front().is_some_and(|task| self.is_suspect(*task))
     }
 
     fn is_suspect(&self, index: u64) -> bool {
@@ -482,8 +549,9 @@ impl Machine {
 
     /// Whether the times of the next task are to be taken.
     pub fn is_timed(&self) -> bool {
-        let short =
-            self.servers.iter().all(|s| self.pace.expected(&s.speed).is_some_and(|t| t < SHORT as f64));
+        let size = self.next_size();
+        let is_short = |s: &Server| self.expected(size, s).is_some_and(|t| t < SHORT as f64);
+        let short = self.servers.iter().all(is_short) && (size.cost().is_none() || self.paces.knows(size));
         !short || self.sent.is_multiple_of(SOMETIMES)
     }
 
@@ -505,12 +573,11 @@ impl Machine {
 
     /// A task is at that server no more; false if it was not.
     fn take_from_server(&mut self, index: u64, key: ServerKey) -> bool {
-        let Some(server) = self.servers.iter_mut().find(|s| s.key == key) else { return false };
-        let Some(at) = server.under_way.iter().position(|task| *task == index) else { return false };
-        server.under_way.remove(at);
-        server.full = None;
-        self.left(index, key);
-        true
+        let taken = self.servers.iter_mut().find(|s| s.key == key).is_some_and(|s| s.take(index));
+        if taken {
+            self.left(index, key);
+        }
+        taken
     }
 
     /// A task is at no server any more.
@@ -548,7 +615,11 @@ impl Machine {
             return;
         }
         task.place = Place::Waiting;
-        let queue = if task.deaths > 0 { &mut self.suspects } else { &mut self.waiting };
+        let queue = match task.home {
+            Some(home) => self.bound.entry(home).or_default(),
+            None if task.deaths > 0 => &mut self.suspects,
+            None => return self.wait_in_turn(index),
+        };
         let at = queue.partition_point(|other| *other < index);
         queue.insert(at, index);
     }
@@ -558,12 +629,17 @@ impl Machine {
         if !self.take_from_server(index, key) {
             return;
         }
+        let size = self.tasks.get(&index).map(|task| task.size).unwrap_or_default();
+        // As it was expected before this one told.
+        let unit = self.unit(size);
         if let Some(server) = self.servers.iter_mut().find(|s| s.key == key) {
             server.since = now;
             if let Some(Times { ran, waited, total, there }) = times {
                 server.speed.tells(there, server.under_way.len() as u32 + 1);
-                self.pace.learn(&mut server.speed, ran);
-                self.lengths.learn(&server.speed, ran);
+                self.paces.learn(size, &mut server.speed, ran);
+                if let Some(unit) = unit {
+                    self.lengths.learn(&server.speed, ran, unit);
+                }
                 if self.tasks.get(&index).is_some_and(|task| task.alone) {
                     server.speed.took_beside(total.saturating_sub(ran).saturating_sub(waited));
                 }
@@ -607,10 +683,15 @@ impl Machine {
     pub fn lost(&mut self, key: ServerKey, now: Ns) -> Vec<(u64, Verdict)> {
         let Some(at) = self.servers.iter().position(|s| s.key == key) else { return Vec::new() };
         let server = self.servers.remove(at);
-        let mut over = Vec::new();
+        let bound = self.bound.remove(&key).unwrap_or_default();
+        let mut over: Vec<_> = bound.into_iter().map(|index| (index, Verdict::Bound)).collect();
         let workers = server.workers() as usize;
         for (place, index) in server.under_way.into_iter().enumerate() {
             self.left(index, key);
+            if self.is_bound(index) {
+                over.push((index, Verdict::Bound));
+                continue;
+            }
             if self.rules.effects {
                 over.push((index, Verdict::Unknown));
                 continue;
@@ -642,6 +723,7 @@ impl Machine {
             Place::Waiting => {
                 self.waiting.retain(|other| *other != index);
                 self.suspects.retain(|other| *other != index);
+                self.bound.values_mut().for_each(|queue| queue.retain(|other| *other != index));
             }
             Place::At(_) | Place::Nowhere => {}
         }
@@ -690,16 +772,6 @@ impl Machine {
     /// Tasks that were pulled and not handed out.
     pub fn open(&self) -> impl Iterator<Item = u64> {
         self.tasks.keys().copied()
-    }
-}
-
-impl Server {
-    fn workers(&self) -> u32 {
-        self.info.workers.max(1)
-    }
-
-    fn is_open(&self, now: Ns) -> bool {
-        self.full.is_none_or(|until| now >= until)
     }
 }
 

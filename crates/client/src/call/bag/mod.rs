@@ -31,7 +31,9 @@ mod knocks;
 mod losses;
 mod machine;
 mod results;
+mod servers;
 mod tail;
+mod tasks;
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -65,11 +67,14 @@ pub struct BagOptions {
     /// At the end, when nothing waits, a task whose server is slow or late is given to a second one, too; the first end of
     /// the two counts. Not of services with effects.
     pub tail: bool,
+    /// A task whose service has a status, which is not 0, has failed: so it is counted. Its outcome is its results all the
+    /// same, and the status is among them.
+    pub status_fails: bool,
 }
 
 impl Default for BagOptions {
     fn default() -> BagOptions {
-        BagOptions { ordered: true, window: None, bytes: None, tail: true }
+        BagOptions { ordered: true, window: None, bytes: None, tail: true, status_fails: false }
     }
 }
 

@@ -4,7 +4,7 @@
 //! them comes how long a task may be expected to be that is not over after so long. A second server pays when it is
 //! faster by enough to make up for beginning anew, or when the first one is *late*: with a task four times as long as
 //! all but one in a hundred, something else is wrong than the task. Of servers that are alike none is late and none
-//! faster, so long tasks are not run twice there.
+//! faster, so long tasks are not run twice there. Of tasks of unlike cost each is measured by what is expected of it.
 
 use crate::call::pace::{Ns, Speed};
 
@@ -37,12 +37,14 @@ pub(super) struct Running<'s> {
     pub age: Option<Ns>,
     /// Those that are before it there.
     pub before: u32,
+    /// In what its length is measured, in nanoseconds: 1, or a part of what is expected of it where tasks differ.
+    pub unit: f64,
 }
 
 impl Lengths {
-    /// A task ran so long on a server of that speed.
-    pub fn learn(&mut self, speed: &Speed, ran: Ns) {
-        let class = (4.0 * usual(speed, ran as f64).max(1.0).log2()) as usize;
+    /// A task ran so long on a server of that speed; its length is measured in that unit.
+    pub fn learn(&mut self, speed: &Speed, ran: Ns, unit: f64) {
+        let class = (4.0 * (usual(speed, ran as f64) / unit).max(1.0).log2()) as usize;
         let count = &mut self.counts[class.min(CLASSES - 1)];
         *count = count.saturating_add(1);
         self.all = self.all.saturating_add(1);
@@ -77,16 +79,16 @@ impl Lengths {
         }
         let there = |length: f64| length * other.factor() + beside;
         let here = task.speed.factor();
-        let mean = self.beyond(0.0);
+        let mean = self.beyond(0.0) * task.unit;
         let Some(age) = task.age.map(|age| age as f64) else {
             let left = mean * here * f64::from(task.before + 1);
             return gained(left, there(mean));
         };
-        let longest = self.nearly_all();
+        let longest = self.nearly_all() * task.unit;
         if age > LATE * longest * here {
             return gained(age / 2.0, there(longest));
         }
-        let length = self.beyond(age / here);
+        let length = self.beyond(age / here / task.unit) * task.unit;
         gained(length * here - age, there(length))
     }
 }
@@ -119,7 +121,7 @@ mod tests {
             for (speed, slow) in speeds.iter_mut().zip(slowness) {
                 let ran = (lengths[round % lengths.len()] as f64 * MS as f64 * slow) as Ns;
                 pace.learn(speed, ran);
-                all.learn(speed, ran);
+                all.learn(speed, ran, 1.0);
             }
         }
         (all, speeds)
@@ -127,7 +129,8 @@ mod tests {
 
     fn gain(known: &(Lengths, [Speed; 2]), from: usize, age: Option<Ns>) -> bool {
         let (lengths, speeds) = known;
-        lengths.gain(&Running { speed: &speeds[from], age, before: 1 }, &speeds[1 - from], 0.0).is_some()
+        let task = Running { speed: &speeds[from], age, before: 1, unit: 1.0 };
+        lengths.gain(&task, &speeds[1 - from], 0.0).is_some()
     }
 
     #[test]

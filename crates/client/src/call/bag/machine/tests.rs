@@ -33,6 +33,8 @@ struct Events {
     wrong: u64,
     doubled: u64,
     first_of_two: u64,
+    bound: u64,
+    without_home: u64,
 }
 
 fn simulate(seed: u64, events: &mut Events) {
@@ -45,6 +47,7 @@ fn simulate(seed: u64, events: &mut Events) {
         tail: dice.throw(4) > 0,
     };
     let tasks = dice.throw(300);
+    let costs = dice.throw(2) == 0;
     // Whatever runs it, dies.
     let killer = (dice.throw(3) == 0).then(|| dice.throw(tasks.max(1)));
     let mut machine = Machine::new("f", rules);
@@ -67,7 +70,15 @@ fn simulate(seed: u64, events: &mut Events) {
                     events.wrong += 1;
                     end(index);
                 } else {
-                    machine.pulled(dice.throw(20_000));
+                    let size = if costs { Size::of_cost(1 << dice.throw(20)) } else { Size::default() };
+                    let servers = machine.servers.len() as u64;
+                    match machine.servers.get(dice.throw(4 * servers.max(1)) as usize) {
+                        Some(home) if dice.throw(2) == 0 => {
+                            let home = home.key;
+                            machine.pulled_for(home, dice.throw(20_000), size);
+                        }
+                        _ => drop(machine.pulled(dice.throw(20_000), size)),
+                    }
                 }
             }
         }
@@ -79,7 +90,11 @@ fn simulate(seed: u64, events: &mut Events) {
         if let Some(key) = keys.get(dice.throw(40) as usize) {
             match dice.throw(3) {
                 0 => {
-                    machine.withdrawn(*key);
+                    for task in machine.withdrawn(*key) {
+                        events.without_home += 1;
+                        machine.over(task, TaskFate::Failed, 0);
+                        end(task);
+                    }
                     events.withdrawn += 1;
                 }
                 how => {
@@ -88,6 +103,7 @@ fn simulate(seed: u64, events: &mut Events) {
                         match verdict {
                             Verdict::Unknown => events.unknown += 1,
                             Verdict::Kills => events.killers += 1,
+                            Verdict::Bound => events.without_home += 1,
                         }
                         machine.over(task, TaskFate::Failed, 0);
                         end(task);
@@ -111,6 +127,10 @@ fn simulate(seed: u64, events: &mut Events) {
             }
             assert!(!at.iter().any(|(t, _)| *t == task), "seed {seed}: task {task} is at two servers");
             at.push((task, key));
+            if let Some(home) = machine.tasks.get(&task).and_then(|task| task.home) {
+                assert_eq!(home, key, "seed {seed}: a task is not where it can be run");
+                events.bound += 1;
+            }
             if machine.is_suspect(task) {
                 let beside = at.iter().filter(|(_, k)| *k == key).count();
                 assert_eq!(beside, 1, "seed {seed}: a suspect is not alone");
@@ -136,8 +156,11 @@ fn simulate(seed: u64, events: &mut Events) {
                 at.retain(|(_, k)| *k != key);
                 events.deaths += 1;
                 for (task, verdict) in machine.lost(key, now) {
-                    assert_eq!(verdict, Verdict::Kills);
-                    events.killers += 1;
+                    match verdict {
+                        Verdict::Kills => events.killers += 1,
+                        Verdict::Bound => events.without_home += 1,
+                        Verdict::Unknown => panic!("seed {seed}: it has no effects"),
+                    }
                     machine.over(task, TaskFate::Failed, 0);
                     end(task);
                 }
@@ -152,7 +175,7 @@ fn simulate(seed: u64, events: &mut Events) {
                 now,
             );
             let others = at.len();
-            if dice.throw(40) == 0 {
+            if dice.throw(40) == 0 && !machine.is_bound(task) {
                 machine.again(task);
             } else {
                 machine.over(task, TaskFate::Done, dice.throw(5_000));
@@ -211,13 +234,15 @@ fn whatever_happens_to_servers_each_task_has_one_end() {
     } = events;
     let all = [replies, deaths, cuts, refused, withdrawn, cancelled, killers, unknown, starved, wrong];
     assert!(
-        all.into_iter().chain([events.doubled, events.first_of_two]).all(|n| n > 100),
+        all.into_iter()
+            .chain([events.doubled, events.first_of_two, events.bound, events.without_home])
+            .all(|n| n > 100),
         "each happened often: {events:?}"
     );
 }
 
-/// How long a list of tasks takes on servers of those speeds, and the ideal.
-fn makespan(lengths: &[f64], speeds: &[f64], beside: f64) -> (f64, f64) {
+/// How long a list of tasks takes on servers of those speeds, and the ideal; `cost` of each by its length, if it is said.
+fn makespan(lengths: &[f64], speeds: &[f64], beside: f64, cost: Option<fn(f64) -> u64>) -> (f64, f64) {
     let mut machine = Machine::new(
         "f",
         Rules { ordered: false, window: None, bytes: u64::MAX, effects: false, tail: true },
@@ -231,8 +256,13 @@ fn makespan(lengths: &[f64], speeds: &[f64], beside: f64) -> (f64, f64) {
     let (mut now, mut over) = (0.0f64, 0);
     while over < lengths.len() {
         machine.visit(now as u64);
-        while machine.counts().pulled < lengths.len() as u64 && machine.wants_input() {
-            machine.pulled(0);
+        while let Some(length) = lengths.get(machine.counts().pulled as usize)
+            && machine.wants_input()
+        {
+            machine.pulled(0, cost.map(|cost| Size::of_cost(cost(*length))).unwrap_or_default());
+        }
+        if machine.counts().pulled == lengths.len() as u64 {
+            machine.end();
         }
         while let Some((task, key)) = machine.place(&Named::Least, now as u64) {
             queues[key as usize].push_back((task, now));
@@ -270,7 +300,7 @@ fn a_task_whose_server_is_there_again_is_no_suspect() {
     let mut machine =
         Machine::new("f", Rules { ordered: true, window: None, bytes: u64::MAX, effects: false, tail: true });
     machine.offered(&server(1, 1));
-    let task = machine.pulled(0);
+    let task = machine.pulled(0, Size::default());
     let mut now = 0;
     for _ in 0..20 {
         assert_eq!(machine.place(&Named::Least, now), Some((task, 1)));
@@ -304,11 +334,44 @@ fn uneven_tasks_and_uneven_servers_take_little_longer_than_they_must() {
         let speeds: Vec<f64> = (0..servers).map(|_| [0.5, 1.0, 1.0, 2.0][dice.throw(4) as usize]).collect();
         let mut normal = || (0..12).map(|_| dice.throw(1_000) as f64 / 1_000.0).sum::<f64>() - 6.0;
         let lengths: Vec<f64> = (0..1_000 * servers).map(|_| 20e6 * (1.5 * normal()).exp()).collect();
-        let (took, ideal) = makespan(&lengths, &speeds, 30_000.0);
+        let (took, ideal) = makespan(&lengths, &speeds, 30_000.0, None);
         ratios.push(took / ideal);
     }
     ratios.sort_by(f64::total_cmp);
     assert!(ratios[20] < 1.05 && ratios[39] < 1.3, "median {}, worst {}", ratios[20], ratios[39]);
+}
+
+#[test]
+fn tasks_that_differ_in_their_cost_alone_take_little_longer_than_they_must_if_it_is_said() {
+    let (short, long) = (2_000.0, 20_000_000.0);
+    let mut lengths = vec![short; 4_000];
+    // Every other one is long: in turn, one of two servers would have them all.
+    lengths.extend([long, short].repeat(12));
+    for speeds in [&[1.0, 1.0][..], &[1.0, 1.0, 1.0, 1.0]] {
+        let (said, ideal) = makespan(&lengths, speeds, 30_000.0, Some(|length| length as u64 / 2_000));
+        // As a service that is right about how its work grows and wrong about its speed.
+        let (about, _) = makespan(&lengths, speeds, 30_000.0, Some(|length| length as u64 / 5_000 + 100));
+        let (silent, _) = makespan(&lengths, speeds, 30_000.0, None);
+        let ratio = |took: f64| took / ideal;
+        assert!(ratio(said) < 1.15 && ratio(about) < 1.15, "{} and {}", ratio(said), ratio(about));
+        assert!(ratio(silent) > 1.5, "nobody could know: {}", ratio(silent));
+    }
+}
+
+#[test]
+fn at_the_end_the_longest_tasks_go_first_and_those_that_come_back_in_their_turn() {
+    let mut machine =
+        Machine::new("f", Rules { ordered: true, window: None, bytes: u64::MAX, effects: false, tail: true });
+    for cost in [5, 900, 5, 70_000, 900] {
+        machine.pulled(0, Size::of_cost(cost));
+    }
+    machine.offered(&server(1, 2));
+    assert_eq!(machine.place(&Named::Least, 0), Some((0, 1)), "there may be more");
+    machine.end();
+    assert_eq!(machine.place(&Named::Least, 0), Some((3, 1)));
+    machine.refused(3, 1, 0);
+    machine.refused(0, 1, 0);
+    assert_eq!(machine.waiting, [3, 1, 4, 0, 2]);
 }
 
 #[test]
@@ -320,7 +383,7 @@ fn a_server_has_more_short_tasks_than_long_ones() {
         );
         machine.offered(&server(1, 2));
         for _ in 0..20 {
-            let task = machine.pulled(0);
+            let task = machine.pulled(0, Size::default());
             assert_eq!(machine.place(&Named::Least, 0), Some((task, 1)));
             machine.came(task, 1, Some(Times { ran, waited: 0, total: ran + 3_000, there: 1 }), 0);
             machine.over(task, TaskFate::Done, 0);
@@ -335,7 +398,7 @@ fn a_task_larger_than_the_bound_runs_alone() {
     let mut machine =
         Machine::new("f", Rules { ordered: true, window: None, bytes: 100, effects: false, tail: true });
     machine.offered(&server(1, 4));
-    machine.pulled(1_000);
+    machine.pulled(1_000, Size::default());
     assert!(!machine.wants_input());
     let (task, _) = machine.place(&Named::Least, 0).unwrap();
     machine.came(task, 1, None, 0);
@@ -350,9 +413,9 @@ fn a_task_that_nobody_asked_for_finds_its_place_until_results_that_nobody_took_h
     let mut machine =
         Machine::new("f", Rules { ordered: true, window: None, bytes: 100, effects: false, tail: true });
     machine.offered(&server(1, 2));
-    let first = machine.pulled(60);
+    let first = machine.pulled(60, Size::default());
     assert_eq!(machine.space(), Space::Free);
-    machine.pulled(60);
+    machine.pulled(60, Size::default());
     // Both are under way, and may leave nothing behind.
     assert_eq!(machine.space(), Space::Later);
     while machine.place(&Named::Least, 0).is_some() {}
@@ -368,7 +431,7 @@ fn a_task_that_nobody_asked_for_finds_its_place_until_results_that_nobody_took_h
     let mut machine = Machine::new("f", Rules { bytes: u64::MAX, ..machine.rules });
     for _ in 0..AHEAD as u64 {
         assert_eq!(machine.space(), Space::Free);
-        machine.pulled(0);
+        machine.pulled(0, Size::default());
     }
     assert_eq!(machine.space(), Space::Taken);
     machine.end();
@@ -384,7 +447,7 @@ fn the_last_task_of_a_late_server_is_given_to_a_second_one_and_whoever_is_first_
         machine.offered(&server(2, 1));
         let mut now = 0;
         for _ in 0..20 {
-            let task = machine.pulled(0);
+            let task = machine.pulled(0, Size::default());
             let (_, key) = machine.place(&Named::Least, now).unwrap();
             now += 1_000_000;
             let times = Times { ran: 1_000_000, waited: 0, total: 1_010_000, there: 1 };
@@ -392,7 +455,7 @@ fn the_last_task_of_a_late_server_is_given_to_a_second_one_and_whoever_is_first_
             machine.over(task, TaskFate::Done, 0);
             machine.deliver();
         }
-        let last = machine.pulled(0);
+        let last = machine.pulled(0, Size::default());
         let (_, key) = machine.place(&Named::Least, now).unwrap();
         now += 100_000_000;
         assert_eq!(machine.double(now), None, "there may be more input");
