@@ -117,6 +117,23 @@ fn names_that_lead_elsewhere_never_leave_the_scratch_space() {
 }
 
 #[test]
+fn files_go_with_the_link_of_calls_of_their_client_whoever_has_their_connection_still() {
+    if crate::OVER_NETWORK {
+        return;
+    }
+    let world = World::new();
+    let server = server(&world, 1 << 20);
+    let scratch = world.dir.path().join("scratch");
+    // A client of that number makes no calls.
+    let mut line = line(&world, 9);
+    let send = FileRequest::Send { number: 1, name: "a".into(), bytes: 5, seen: None };
+    assert_eq!(ask(&mut line, send).unwrap(), KeptFile::Wanted);
+    assert!(!kept(&scratch).is_empty());
+    until("nothing is kept", || kept(&scratch).is_empty());
+    server.stop();
+}
+
+#[test]
 fn pieces_in_the_wrong_place_end_the_connection_and_disturb_nobody() {
     if crate::OVER_NETWORK {
         return;

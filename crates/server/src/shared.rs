@@ -202,6 +202,11 @@ impl Shared {
         }
     }
 
+    /// Whether a client is there, by the link of its calls.
+    pub fn has(&self, client: u64) -> bool {
+        lock(&self.peers).iter().any(|peer| peer.client == client && !peer.is_gone())
+    }
+
     /// Wakes the threads that nap.
     pub fn hurry(&self) {
         let _order = lock(&self.ticks);

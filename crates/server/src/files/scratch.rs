@@ -148,7 +148,7 @@ mod tests {
         let (one, other) = (a.dir().unwrap(), b.dir().unwrap());
         fs::write(one.join("mesh"), "x").unwrap();
         // As when its server is killed: the lock goes, the directory stays.
-        std::mem::forget(std::mem::replace(&mut *lock(&a.own), None).map(|own| own.dir));
+        drop(lock(&a.own).take());
         let c = new();
         assert!(!one.exists() && other.exists());
         let third = c.dir().unwrap();

@@ -22,6 +22,8 @@ use crate::shared::Shared;
 
 /// A server that stops waits so long for clients to fetch what its services have written.
 const GRACE: Duration = Duration::from_secs(30);
+/// While nothing comes it is looked so often whether the client is there: its socket may be open in a child of `fork`.
+const IDLE: Duration = Duration::from_secs(1);
 /// One that stops looks so often.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -80,7 +82,12 @@ impl Talk<'_> {
             }
             let fds = [(self.line.as_fd(), PollFlags::IN), (shared.farewell.as_fd(), PollFlags::IN)];
             match shared.stopping() {
-                false => drop(wait::among(fds, None)?),
+                false => {
+                    let [came, stops] = wait::among(fds, Some(IDLE))?;
+                    if came.is_empty() && stops.is_empty() && !shared.has(self.client) {
+                        return Ok(());
+                    }
+                }
                 true => {
                     // What runs is ended first, and what it wrote is fetched then.
                     if shared.is_over() {
