@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from conftest import Agent, Place, until
 from far import hidden_sockets
-from places import ended
+from places import ended, hear
 
 SERVICES = """
 import os, shutil
@@ -119,8 +119,7 @@ class Served:
         """The files that are in the scratch space."""
         if not self.scratch.exists():
             return []
-        own = {"lock", ".forebay.lock"}
-        return [p for p in self.scratch.rglob("*") if not p.is_dir() and p.name not in own]
+        return [p for p in self.scratch.rglob("*") if not p.is_dir() and not p.name.endswith("lock")]
 
     def is_clean(self) -> bool:
         """Whether servers keep nothing and nothing lies beside the caller's files."""
@@ -218,7 +217,9 @@ assert sorted(p.name for p in Path(".").iterdir()) == ["a", "b", "pipe"]
     until(served.is_clean, what="the end of what was kept")
 
 
-def test_files_go_with_many_calls_with_groups_and_with_calls_that_are_waited_for_later(served: Served) -> None:
+def test_files_go_with_many_calls_with_groups_and_with_calls_that_are_waited_for_later(
+    served: Served,
+) -> None:
     served.serve()
     served.serve()
     out = served.call(
@@ -323,7 +324,53 @@ def test_a_server_that_is_killed_in_the_middle_of_a_file_loses_nothing_and_the_n
     until(far.is_clean, what="the sweeping")
 
 
-def test_a_file_that_was_written_to_before_the_call_is_issued_again_is_told_of(far: Served, large: Path) -> None:
+def test_a_map_whose_server_is_killed_in_the_middle_of_a_file_brings_every_result(
+    far: Served, large: Path
+) -> None:
+    first = far.serve("4GiB")
+    far.serve("4GiB")
+    with far.reached():
+        client = far.client(
+            """
+names = [f"out{i}" for i in range(4)]
+for want, (name, _, length) in zip(names, fb.connect().map("copy", ["large"] * 4, names), strict=True):
+    assert name == want and length == Path(name).stat().st_size == Path("large").stat().st_size
+print("well")
+"""
+        )
+        until(lambda: stopped_in_the_middle(far, first, LARGE), what="the first pieces")
+        first.kill()
+        out, _ = ended(client, timeout=120)
+    assert out == "well\n"
+    assert len(list(far.mine.iterdir())) == 5
+
+
+def test_ctrl_c_ends_a_call_whose_file_does_not_get_on_and_the_next_call_goes_on(
+    far: Served, large: Path
+) -> None:
+    server = far.serve()
+    with far.reached():
+        client = far.client(
+            """
+try:
+    fb.call("copy", "large", "back")
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+Path("small").write_text("x")
+print(fb.call("copy", "small", "back"))
+"""
+        )
+        until(lambda: stopped_in_the_middle(far, server, LARGE), what="the first pieces")
+        client.send_signal(signal.SIGINT)
+        hear(client, "interrupted")
+        os.kill(server.pid, signal.SIGCONT)
+        assert ended(client)[0] == "('back', 'small back', 1)\n"
+    until(far.is_clean, what="the end of what was kept")
+
+
+def test_a_file_that_was_written_to_before_the_call_is_issued_again_is_told_of(
+    far: Served, large: Path
+) -> None:
     first = far.serve()
     with far.reached():
         client = far.client(COPIES)

@@ -30,7 +30,7 @@ pub const PIECE: u16 = 0x19;
 pub const PIECE_BYTES: usize = 256 << 10;
 /// Bytes before those of a piece.
 pub const PIECE_HEAD: usize = 8;
-/// Most files of one client that a server keeps at a time.
+/// Most files that a server keeps at a time.
 pub const FILES: usize = 65_536;
 /// Room for files that a server has unless it is told otherwise.
 pub const SCRATCH_BYTES: u64 = 10 << 30;

@@ -103,7 +103,14 @@ def main(argv: list[str] | None = None) -> int:
 
         def make() -> Server:
             kind = SupervisedServer if args.restart else Server
-            return kind(*services, workers=args.workers, name=name, memory=args.memory, scratch=args.scratch, listen=args.listen)
+            return kind(
+                *services,
+                workers=args.workers,
+                name=name,
+                memory=args.memory,
+                scratch=args.scratch,
+                listen=args.listen,
+            )
 
         def started(server: Server) -> None:
             _tell(server, args.workers or 1, services)

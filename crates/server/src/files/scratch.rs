@@ -21,8 +21,6 @@ use rustix::fs::{FlockOperation, flock};
 const PREFIX: &str = "forebay-";
 /// The file in it whose lock is held.
 const LOCK: &str = "lock";
-/// The lock of who makes or sweeps directories.
-const DOOR: &str = ".forebay.lock";
 
 pub(super) struct Scratch {
     base: PathBuf,
@@ -93,10 +91,11 @@ fn private(dir: &Path) -> Result<()> {
     DirBuilder::new().mode(0o700).create(dir).map_err(|e| cannot("make", dir, e))
 }
 
-/// Keeps others from making and sweeping meanwhile.
+/// Keeps other servers of this user from making and sweeping meanwhile.
 fn door(base: &Path) -> Result<File> {
-    let path = base.join(DOOR);
-    let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o666).open(&path);
+    // Each user has a lock of his own: that of another one may not be opened.
+    let path = base.join(format!(".{PREFIX}{}.lock", rustix::process::geteuid().as_raw()));
+    let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
     let file = file.map_err(|e| cannot("use", base, e))?;
     flock(&file, FlockOperation::LockExclusive).map_err(|e| cannot("lock", base, e.into()))?;
     Ok(file)

@@ -4,6 +4,7 @@ use std::cell::OnceCell;
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
 
+use forebay_host::fork::own_pid;
 use forebay_link::call::{self, FileLine, Still, Target};
 use forebay_link::net::{Address, Key};
 use forebay_types::file::FileRequest;
@@ -29,6 +30,8 @@ pub(crate) struct Route {
 /// The half for files.
 pub(crate) struct FileSide {
     route: Route,
+    /// The process that made it.
+    pid: u32,
     line: Mutex<Option<FileLine>>,
     /// What the server need not keep any longer.
     forgotten: Mutex<Vec<u64>>,
@@ -36,7 +39,7 @@ pub(crate) struct FileSide {
 
 impl FileSide {
     pub fn new(route: Route) -> FileSide {
-        FileSide { route, line: Mutex::default(), forgotten: Mutex::default() }
+        FileSide { route, pid: own_pid(), line: Mutex::default(), forgotten: Mutex::default() }
     }
 
     /// Does something over the connection for files. The inner error is what became of that; the outer one says that it
@@ -108,7 +111,8 @@ impl FileSide {
 
     /// The server need not keep these any longer.
     pub fn forget(&self, numbers: Vec<u64>) {
-        if numbers.is_empty() {
+        // In a child of `fork` they are the parent's, and locks may be held by threads that are not here.
+        if numbers.is_empty() || own_pid() != self.pid {
             return;
         }
         lock(&self.forgotten).extend(numbers);
