@@ -124,6 +124,7 @@ int main(void)
     struct held h = { { { 1, 2, 3 }, { 4, 5, 6 } }, NULL };
     float s[2], back[2][3];
     const int n = 4;
+    const float fixed[2][3] = { { 1, 1, 1 }, { 2, 2, 2 } };
     int64_t got = 0, x[4] = { 1, 2, 3, 4 };
     memset(back, 0, sizeof back);
     h.many = (int64_t *)calloc(4, sizeof *h.many);
@@ -149,6 +150,13 @@ int main(void)
     //fb call stamp("Z", &got)
     printf("%lld %lld %c\\n", (long long)x[0], (long long)got, letters('N'));
     //fb kill A, X, Y
+    //fb create F, fixed
+    //fb put F, fixed
+    //fb call rowsums(2, 3, fixed, s)
+    //fb get F, fixed status got
+    printf("%g %g, const: %d ", (double)s[0], (double)s[1], (int)got);
+    //fb call rowsums(2, 3, fixed, array(&fixed[0][0], 2)) status got
+    printf("%d\\n", (int)got);
     //fb put A, h.a status got
     printf("gone: %lld\\n", (long long)got);
     const char *text = "//fb kill A"; /* //fb kill A
@@ -163,6 +171,7 @@ SAID = """6 15, 1 6
 1099511627787 1099511627790
 refused: 3
 5 90 N
+3 6, const: 3 3
 gone: 1
 //fb kill A
 """

@@ -215,7 +215,8 @@ static void references_apart(fb_client *client)
     CHECK(back[1][1] == 106 && back[2][3] == 113 && back[1][4] == -1 && back[0][1] == -1 && back[3][1] == -1);
     memset(&back[1][1], 0, 3 * sizeof **back);
     OK(fb_ref_get(by_columns, &back_turned));
-    CHECK(back[1][1] == 106 && back[2][3] == 113 && back[1][4] == -1);
+    CHECK(back[1][1] == 106 && back[1][2] == 107 && back[1][3] == 108 && back[1][4] == -1);
+    CHECK(back[2][1] == 111 && back[2][2] == 112 && back[2][3] == 113 && back[2][4] == -1);
     /* A part of each: the first index of one is the last of the other. */
     const int64_t at[2] = { 1, 0 }, one[2] = { 1, 2 };
     const fb_array pair = { FB_F64, 2, one, turned, &field[0][0] };

@@ -22,6 +22,8 @@ typedef struct {
     fb_dtype dtype;
     fb_order order;
     int ndim;
+    /* Its elements are const: nothing may be written there. */
+    int is_const;
     /* Bytes that are there, SIZE_MAX where that is not known. */
     size_t room;
     void *data;
@@ -289,6 +291,7 @@ static inline fb_status fbd_put(const char *name, fbd_local local)
 
 static inline fb_status fbd_get(const char *name, fbd_local local)
 {
+    if (local.is_const) return fb_fail(FB_BAD_ARGUMENT, "the array here is const, and would be written; take another one");
     fb_ref *far = 0;
     fb_array array;
     fb_info info;

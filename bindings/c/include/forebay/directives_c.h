@@ -16,6 +16,9 @@
 #define FBD_ONE_(type, code) type: 1,
 /* The dtype of what a pointer points to; 0: it is no element. */
 #define FBD_POINTED_(p) _Generic((p), FBD_EACH_(FBD_DTYPE_) default: 0)
+#define FBD_CONST_(type, code) const type *: 1,
+/* Whether what a pointer points to is a const element. */
+#define FBD_POINTED_CONST_(p) _Generic((p), FBD_EACH_(FBD_CONST_) default: 0)
 /* An array or pointer as it is; in the place of a number one that is never followed, so that x[0] is good of both. */
 #define FBD_DOWN_(x) _Generic((x), FBD_EACH_(FBD_NULL_) char: (char *)0, long double: (long double *)0, default: (x))
 /* The same, one to three brackets further in. */
@@ -28,6 +31,9 @@
      : FBD_POINTED_(&FBD_IN2_(a)[0]) ? FBD_POINTED_(&FBD_IN2_(a)[0]) : FBD_POINTED_(&FBD_IN3_(a)[0]))
 #define FBD_NDIM_(a) \
     (FBD_POINTED_(&(a)[0]) ? 1 : FBD_POINTED_(&FBD_IN1_(a)[0]) ? 2 : FBD_POINTED_(&FBD_IN2_(a)[0]) ? 3 : 4)
+#define FBD_IS_CONST_(a) \
+    (FBD_POINTED_CONST_(&(a)[0]) || FBD_POINTED_CONST_(&FBD_IN1_(a)[0]) || FBD_POINTED_CONST_(&FBD_IN2_(a)[0]) \
+     || FBD_POINTED_CONST_(&FBD_IN3_(a)[0]))
 #define FBD_EXTENTS_(a) \
     { (int64_t)(sizeof(a) / sizeof((a)[0])), (int64_t)(sizeof((a)[0]) / sizeof(FBD_IN1_(a)[0])), \
       (int64_t)(sizeof(FBD_IN1_(a)[0]) / sizeof(FBD_IN2_(a)[0])), (int64_t)(sizeof(FBD_IN2_(a)[0]) / sizeof(FBD_IN3_(a)[0])) }
@@ -45,10 +51,12 @@
 /* An array with its own extents. */
 #define FBD_WHOLE(a) \
     ((fbd_local){ .dtype = (fb_dtype)FBD_TYPE_(a), .order = FB_ROW_MAJOR, .ndim = FBD_NDIM_(a), .room = sizeof(a), \
+                  .is_const = FBD_IS_CONST_(a), \
                   .data = (void *)(a), .shape = FBD_EXTENTS_(a) })
 /* An array or pointer with extents that are given. */
 #define FBD_COUNTED(p, which, ...) \
     ((fbd_local){ .dtype = (fb_dtype)FBD_TYPE_(p), .order = which, .room = FBD_POINTS_(p) ? SIZE_MAX : sizeof(p), \
+                  .is_const = FBD_IS_CONST_(p), \
                   .ndim = (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), .data = (void *)(p), \
                   .shape = { __VA_ARGS__ } })
 /* Extents alone. */
@@ -101,6 +109,7 @@ static inline fb_arg fbd_arg(fb_arg arg, fbd_local local)
     arg.dtype = local.dtype;
     arg.order = local.order;
     arg.ndim = local.ndim;
+    if (local.is_const) arg.direction = FB_IN;
     memcpy(arg.shape, local.shape, sizeof arg.shape);
     return arg;
 }
@@ -117,6 +126,7 @@ static inline fb_arg fbd_place(fb_dtype dtype, const volatile void *variable)
 /* A number, a text, or an array with its own extents, by the type of the expression. */
 #define FBD_ARG(x) \
     fbd_arg(FBD_MADE_(x)(x), (fbd_local){ .dtype = (fb_dtype)FBD_TYPE_(FBD_DOWN_(x)), .ndim = FBD_NDIM_(FBD_DOWN_(x)), \
+                                          .is_const = FBD_IS_CONST_(FBD_DOWN_(x)), \
                                           .shape = FBD_EXTENTS_(FBD_DOWN_(x)) })
 /* An array or pointer with extents that are given. */
 #define FBD_ARRAY(p, which, ...) fbd_arg(fbd_elements(p), FBD_COUNTED(p, which, __VA_ARGS__))

@@ -85,6 +85,7 @@ fbd_local whole(T (&array)[N])
 {
     fbd_local local = nothing(code<typename element<T[N]>::type>::value, FB_ROW_MAJOR);
     local.room = sizeof array;
+    local.is_const = std::is_const<typename std::remove_all_extents<T>::type>::value;
     local.data = const_cast<void *>(static_cast<const volatile void *>(array));
     extents<typename std::remove_cv<T>::type[N]>::of(local);
     return local;
@@ -94,6 +95,7 @@ auto whole(C &held) -> decltype(static_cast<void>(held.data()), static_cast<void
 {
     fbd_local local = nothing(code<typename element<typename bare<C>::type>::type>::value, FB_ROW_MAJOR);
     local.room = held.size() * sizeof *held.data();
+    local.is_const = std::is_const<typename std::remove_reference<decltype(*held.data())>::type>::value;
     local.data = const_cast<void *>(static_cast<const volatile void *>(held.data()));
     local.ndim = 1;
     local.shape[0] = static_cast<int64_t>(held.size());
@@ -103,6 +105,7 @@ template <class T>
 fbd_local pointed(T *pointer)
 {
     fbd_local local = nothing(code<typename element<T *>::type>::value, FB_ROW_MAJOR);
+    local.is_const = std::is_const<typename std::remove_all_extents<T>::type>::value;
     local.data = const_cast<void *>(static_cast<const volatile void *>(pointer));
     return local;
 }
@@ -129,7 +132,7 @@ fbd_local counted(fbd_local local, fb_order order, Extents... given)
 
 inline fb_arg as_arg(const fbd_local &local)
 {
-    fb_arg arg = fb_arg_of(FB_ARRAY, FB_INOUT, local.dtype, local.data);
+    fb_arg arg = fb_arg_of(FB_ARRAY, local.is_const ? FB_IN : FB_INOUT, local.dtype, local.data);
     arg.order = local.order;
     arg.ndim = local.ndim;
     for (int axis = 0; axis < local.ndim && axis < FB_MAX_RANK; ++axis) arg.shape[axis] = local.shape[axis];

@@ -269,9 +269,9 @@ impl Reference {
         if apart.is_none() && meta.order == self.meta().order && strided.is_dense(meta.order) {
             return self.copy(&own()?.get, &together(&strided)?, Arg::Mut(bytes, out));
         }
-        // A part travels row-major, and these have the axes in the order given.
+        // A part travels row-major, whichever way the axes of these lie.
         let target = match (apart, meta.order) {
-            (Some(apart), order) => Arg::StridedMut(bytes, apart.as_array(meta.dtype, order).1, out),
+            (Some(apart), _) => Arg::StridedMut(bytes, *apart, out),
             (None, Order::C) => Arg::Mut(bytes, out),
             (None, Order::F) => Arg::StridedMut(bytes, Strided::dense(meta)?, out),
         };

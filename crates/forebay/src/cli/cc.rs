@@ -7,17 +7,19 @@
 use clap::Args;
 use forebay::{Error, Result};
 use forebay_directives::{Language, translate};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 use super::{installed, out::Out};
 
 /// Compile programs in C, C++ and Fortran in which comments say what a server is to do.
 ///
 /// A comment such as `//fb put A, a` (in Fortran `!$fb put A, a`) becomes a call of the library; all other words go to the
-/// compiler: $CC or cc, $CXX or c++, $FC or gfortran, by the ends of the files. Without directives it is that compiler.
+/// compiler: $CC or cc, $CXX or c++, $FC or gfortran, by the ends of the files. A source without directives is compiled as it is.
 #[derive(Args)]
 #[command(after_help = HELP, override_usage = "forebay cc [--print] [--keep] [--lang LANGUAGE] [COMPILER OPTIONS] FILE...")]
 pub(super) struct Cc {
@@ -250,6 +252,11 @@ impl Drop for Folder {
 
 fn compile(given: &Given, made: &[(PathBuf, Language, Vec<u8>)]) -> Result<()> {
     let (language, compiler) = given.compiler()?;
+    // They end the compiler, which is told of them, too; then the folder goes.
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::default())
+            .map_err(|e| Error::io("cannot set up the handling of signals", e))?;
+    }
     let folder = Folder::new()?;
     let mut words = Vec::new();
     let mut places = Vec::new();
@@ -274,7 +281,8 @@ fn compile(given: &Given, made: &[(PathBuf, Language, Vec<u8>)]) -> Result<()> {
                 .map_or_else(|| word.clone(), |(_, place)| place.into()),
         );
     }
-    words.extend(ours(given, language)?);
+    let has_fortran = made.iter().any(|(_, of, _)| of.is_fortran());
+    words.extend(ours(given, language, has_fortran)?);
     let mut command = compiler.split_whitespace();
     let program = command.next().unwrap_or("cc");
     let ran = Command::new(program).args(command).args(&words).status();
@@ -313,30 +321,35 @@ fn name_sources(given: &Given, places: &[(&OsStr, PathBuf)]) {
 }
 
 /// What translated sources want to be compiled and linked with.
-fn ours(given: &Given, language: Language) -> Result<Vec<OsString>> {
+fn ours(given: &Given, language: Language, has_fortran: bool) -> Result<Vec<OsString>> {
     // For programs that rather write #ifdef than `local`.
     let mut words = vec![OsString::from("-DFOREBAY_CC=1")];
     let beside = installed::beside_command();
+    let mut is_there = true;
     if let Some(beside) = &beside {
         words.extend(beside.includes());
         let modules = beside.prefix().join("lib/forebay/fortran");
+        is_there = modules.join("forebay_directives.mod").exists();
+        if has_fortran && !is_there {
+            let build = beside.prefix().join("share/forebay/fortran/build");
+            return Err(Error::bad(format!(
+                "the Fortran module is not made for a compiler here; run {} once, with FC=... for another one than gfortran",
+                build.display()
+            )));
+        }
         if language == Language::Fortran {
-            if !modules.join("forebay_directives.mod").exists() {
-                let build = beside.prefix().join("share/forebay/fortran/build");
-                return Err(Error::bad(format!(
-                    "the Fortran module is not made for a compiler here; run {} once, with FC=... for another one than gfortran",
-                    build.display()
-                )));
-            }
             words.extend([OsString::from("-I"), modules.into()]);
         }
     }
     if given.links {
         words.extend(beside.iter().flat_map(installed::Installed::links));
-        if language == Language::Fortran {
+        if language == Language::Fortran && is_there {
             words.push("-lforebay_fortran".into());
         }
         words.extend(["-lforebay".into(), "-lpthread".into()]);
+        if given.words.iter().any(|word| word == "-static") {
+            words.extend(["-ldl".into(), "-lm".into()]);
+        }
     }
     Ok(words)
 }
