@@ -265,10 +265,13 @@ impl<'a> Future<'a> {
             return self.tried.is_empty().then_some(Choice::At(0));
         }
         // First come, first served.
-        if may_wait && self.inner.queue.has(self.offer.signature.name().as_str()) {
+        if may_wait
+            && self.inner.waiting_rule().is_none()
+            && self.inner.queue.has(self.offer.signature.name().as_str())
+        {
             return Some(Choice::Later);
         }
-        let asked = Asked { given: &self.given, waiting: 1, may_wait, more: 0 };
+        let asked = Asked { given: &self.given, waiting: 1, may_wait, more: 0, is_locked: false };
         self.inner.choose(&self.offer, &self.tried, &asked)
     }
 

@@ -18,12 +18,14 @@ use super::knocks::Knocks;
 use super::losses;
 use super::machine::{Machine, Rules, Times};
 use super::results::results;
+use super::servers::ServerKey;
 use super::{Asks, BagOptions, PATIENCE, Space, Task, closed};
 use crate::call::args::{Arg, Value};
 use crate::call::attach::There;
 use crate::call::connection::{Basket, Connection, Told};
 use crate::call::estimate::Size;
 use crate::call::pace::Ns;
+use crate::call::placement::Named;
 use crate::call::reference;
 use crate::call::request::Request;
 use crate::call::table::{Offer, coarse};
@@ -69,6 +71,8 @@ pub(super) struct State {
     looked: Option<Duration>,
     starved: Option<Instant>,
     came: Vec<u64>,
+    /// A thread asks a rule where the next task goes.
+    is_asked: bool,
     /// Copies of the last task's arguments: the next one's may be the same.
     last: Vec<Option<(usize, OwnCopy)>>,
     /// Arguments of tasks that are over without a reply. They may be the last that know of an array at a server, which is
@@ -132,6 +136,7 @@ impl Driver {
                 looked: None,
                 starved: None,
                 came: Vec::new(),
+                is_asked: false,
                 last: Vec::new(),
                 spent: Vec::new(),
                 is_closed: false,
@@ -204,7 +209,7 @@ impl Driver {
                     Some(home) => state.pulled_for(home, bytes, size),
                 };
                 state.jobs.insert(index, job);
-                self.drive(&mut state);
+                drop(self.drive_and_ask(state));
                 Ok(Ok(index))
             }
             Err(e) if e.code() == Code::Full => Err(e),
@@ -258,6 +263,34 @@ impl Driver {
         }
         self.look_at_servers(state);
         self.send(state);
+    }
+
+    /// Drives, and asks a rule that may wait where tasks go, while nothing is locked.
+    fn drive_and_ask<'s>(&'s self, mut state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
+        self.drive(&mut state);
+        while let Some(rule) = self.inner.waiting_rule().filter(|_| !state.is_closed)
+            && !state.is_asked
+            && let Some(question) = state.machine.question(self.now())
+        {
+            state.is_asked = true;
+            drop(state);
+            let named = question.put(rule, &self.name);
+            state = lock(&self.state);
+            state.is_asked = false;
+            if state.is_closed {
+                break;
+            }
+            let now = self.now();
+            let placed = match named {
+                Some(key) => state.machine.place_at(question.index, key, now),
+                None => state.machine.place(Some(&Named::Least), now),
+            };
+            let Some((index, key)) = placed else { break };
+            self.send_to(&mut state, index, key, now);
+            // Replies that have come meanwhile, and what goes without a rule.
+            self.drive(&mut state);
+        }
+        state
     }
 
     fn take_replies(&self, state: &mut State) {
@@ -462,50 +495,54 @@ impl Driver {
             return;
         }
         let now = self.now();
-        let Some(offer) = state.offer.clone() else { return };
         loop {
-            let timed = state.machine.is_timed();
-            let placed = state.machine.place(self.inner.rule(), now);
-            let Some((index, key)) = placed.or_else(|| state.machine.double(now)) else { return };
-            let seat = state.seats.iter().find(|c| c.info.incarnation.0 == key).cloned();
-            let (Some(connection), Some(job)) = (seat, state.jobs.get_mut(&index)) else {
+            let rule = self.inner.rule();
+            // Where a function decides, no second server gets a task that it has given to one.
+            let doubles = rule.is_some();
+            let placed = state.machine.place(rule, now);
+            let placed = placed.or_else(|| if doubles { state.machine.double(now) } else { None });
+            let Some((index, key)) = placed else { return };
+            self.send_to(state, index, key, now);
+        }
+    }
+
+    /// Sends a task to the server at which it was placed, if that takes it.
+    fn send_to(&self, state: &mut State, index: u64, key: ServerKey, now: Ns) {
+        let seat = state.seats.iter().find(|c| c.info.incarnation.0 == key).cloned();
+        let Some(offer) = state.offer.clone() else { return };
+        let timed = state.machine.is_timed(index);
+        let expected = state.machine.expected_at(index, key);
+        let (Some(connection), Some(job)) = (seat, state.jobs.get_mut(&index)) else {
+            return state.machine.refused(index, key, now);
+        };
+        let id = self.inner.next_id();
+        let request = Request {
+            inner: &self.inner,
+            id,
+            issue: 0,
+            allowed: None,
+            timed,
+            signature: &offer.signature,
+            args: &job.args,
+            kept: &job.kept,
+            given: &job.given,
+            told: Told { basket: Some((&self.basket, index)), learns: None, expected },
+        };
+        match request.try_send(&connection) {
+            Ok(Some((pending, sent))) => {
+                if let Some(free) = job.flights.iter_mut().find(|flight| flight.is_none()) {
+                    *free = Some(Flight { id, connection, pending, sent });
+                }
+            }
+            Ok(None) | Err(Sent::Unreached(_)) => state.machine.refused(index, key, now),
+            Err(Sent::Lost(_)) => {
                 state.machine.refused(index, key, now);
-                continue;
-            };
-            let id = self.inner.next_id();
-            let request = Request {
-                inner: &self.inner,
-                id,
-                issue: 0,
-                allowed: None,
-                timed,
-                signature: &offer.signature,
-                args: &job.args,
-                kept: &job.kept,
-                given: &job.given,
-                told: Told {
-                    basket: Some((&self.basket, index)),
-                    learns: None,
-                    expected: state.machine.expected_at(index, key),
-                },
-            };
-            match request.try_send(&connection) {
-                Ok(Some((pending, sent))) => {
-                    if let Some(free) = job.flights.iter_mut().find(|flight| flight.is_none()) {
-                        *free = Some(Flight { id, connection, pending, sent });
-                    }
-                }
-                Ok(None) => state.machine.refused(index, key, now),
-                Err(Sent::Lost(_)) => {
-                    state.machine.refused(index, key, now);
-                    self.take_losses(state);
-                }
-                Err(Sent::Unreached(_)) => state.machine.refused(index, key, now),
-                Err(Sent::Not(e)) => {
-                    state.machine.came(index, key, None, now);
-                    if !state.machine.is_under_way(index) {
-                        state.fail(index, e.within(&self.name));
-                    }
+                self.take_losses(state);
+            }
+            Err(Sent::Not(e)) => {
+                state.machine.came(index, key, None, now);
+                if !state.machine.is_under_way(index) {
+                    state.fail(index, e.within(&self.name));
                 }
             }
         }
@@ -683,8 +720,10 @@ impl State {
 impl Visit<'_> {
     /// What there is to do.
     pub fn step(&self, asks: Asks) -> Result<Held> {
-        let mut state = self.0.open()?;
-        self.0.drive(&mut state);
+        let mut state = self.0.drive_and_ask(self.0.open()?);
+        if state.is_closed {
+            return Err(closed());
+        }
         let is_ready = state.machine.has_ready();
         let wants_input = match asks {
             Asks::Early => state.machine.wants_input(),
@@ -707,9 +746,7 @@ impl Visit<'_> {
 
     /// What one more task finds now.
     pub fn space(&self) -> Result<Space> {
-        let mut state = self.0.open()?;
-        self.0.drive(&mut state);
-        Ok(state.machine.space())
+        Ok(self.0.drive_and_ask(self.0.open()?).machine.space())
     }
 
     /// Waits until there is something to do, at most until then.
@@ -738,8 +775,7 @@ impl Watched for Attended {
     }
 
     fn advance(&mut self) -> bool {
-        let mut state = lock(&self.0.state);
-        self.0.drive(&mut state);
+        let state = self.0.drive_and_ask(lock(&self.0.state));
         let is_over = state.is_closed || state.machine.is_over();
         drop(state);
         self.0.let_go();

@@ -29,6 +29,7 @@ mod job;
 mod knocks;
 mod losses;
 mod machine;
+mod question;
 mod results;
 mod servers;
 mod tail;
