@@ -8,7 +8,6 @@ import queue
 import re
 import signal
 import subprocess
-import sys
 import time
 import tracemalloc
 from collections.abc import Iterator
@@ -777,27 +776,6 @@ def test_a_line_of_parameters_that_cannot_be_read_is_refused_where_it_is_written
         def scale(x: object) -> None: ...
 
     assert "scale" in str(told.value)
-
-
-def test_two_services_of_one_name_in_a_file_are_refused_with_both_lines(place: Place, tmp_path: Path) -> None:
-    file = tmp_path / "twice.py"
-    service = '@fb.service("in a:f64"{more})\ndef {name}(a): pass\n'
-    for second in (service.format(more="", name="f"), service.format(more=', name="f"', name="g")):
-        file.write_text(f"import forebay as fb\n{service.format(more='', name='f')}\n{second}")
-        said = place.command("serve", file, status=1)
-        assert re.search(r"twice\.py: two services are called 'f', in line 2 and in line 5; rename", said), (
-            said
-        )
-        said = place.run_python(file.read_text(), status=0)
-        assert said == "", "what is no file is redefined as its writer likes"
-        ran = subprocess.run([sys.executable, file], capture_output=True, text=True, timeout=60)
-        assert ran.returncode == 1 and "in line 2 and in line 5" in ran.stderr
-    # Those of functions are of their callers.
-    file.write_text(
-        "import forebay as fb\ndef one():\n    @fb.service('in a:f64')\n    def f(a): pass\n    return f\n"
-        "def two():\n    @fb.service('in a:f64')\n    def f(a): pass\n    return f\none(), two()\n"
-    )
-    assert subprocess.run([sys.executable, file], timeout=60).returncode == 0
 
 
 def test_a_file_that_serves_when_it_is_loaded_is_refused_with_the_remedy(

@@ -268,7 +268,8 @@ class Client(_forebay.Client):
         One iterable for each parameter that goes to the service, as for ``map``; it ends with the shortest (with
         ``strict``, unequal lengths raise ``BadArgument``). Inputs are taken as they are of use, and copied then.
         Results are what comes back, in the order of the signature: one bare, several as a tuple, arrays as new arrays.
-        ``ordered=False``: results as they come; ``m.index`` and ``m.input`` tell of the last one. ``errors``: ``raise``
+        A :class:`Reference` among the inputs has its task run at the server that holds the array; what is written there is no
+        result. ``ordered=False``: results as they come; ``m.index`` and ``m.input`` tell of the last one. ``errors``: ``raise``
         raises the error of a task in its place and ends the map, ``yield`` gives it as a result and goes on; it has
         ``index`` and ``input``. ``progress``: True shows a bar on stderr, a function is called with a
         :class:`Progress`. ``window``: tasks at all servers together, by default as many as keep them busy.
@@ -299,8 +300,8 @@ class Client(_forebay.Client):
         return Group(self)
 
     def failed(self) -> list[FailedCall]:
-        """The last 1,000 calls of this client that have failed, the oldest first. Calls that were given up are not among
-        them, nor are tasks of a map, which tells of its own.
+        """The last 1,000 calls of this client that have failed, the oldest first; those whose status was raised are among
+        them. Calls that were given up are not, nor are tasks of a map, which tells of its own.
         """
         return [
             FailedCall(

@@ -32,7 +32,7 @@ use forebay_types::directory::ServerInfo;
 
 use super::Space;
 use super::fates::{Fates, TaskFate};
-use super::question::{Question, Seen};
+use super::question::{Candidate, Question};
 use super::servers::{Server, ServerKey};
 use super::tail::Lengths;
 use super::tasks::{Place, Task, turn};
@@ -396,7 +396,7 @@ impl Machine {
         let views = self.candidates(now);
         let has_room = views.iter().any(|(_, view)| view.has_room());
         let TaskView { bytes, cost, waiting, .. } = self.next_task();
-        let servers = views.iter().map(|(s, view)| (s.key, Seen::of(&s.info, view))).collect();
+        let servers = views.iter().map(|(s, view)| (s.key, Candidate::of(&s.info, view))).collect();
         has_room.then_some(Question { index, bytes, cost, waiting, servers })
     }
 

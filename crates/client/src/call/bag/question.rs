@@ -14,11 +14,11 @@ pub(super) struct Question {
     pub cost: Option<u64>,
     pub waiting: usize,
     /// The servers that may get it.
-    pub servers: Vec<(ServerKey, Seen)>,
+    pub servers: Vec<(ServerKey, Candidate)>,
 }
 
 /// A server as it was when the question was put.
-pub(super) struct Seen {
+pub(super) struct Candidate {
     info: Arc<ServerInfo>,
     mine: u32,
     window: u32,
@@ -27,10 +27,10 @@ pub(super) struct Seen {
     is_late: bool,
 }
 
-impl Seen {
-    pub fn of(info: &Arc<ServerInfo>, view: &ServerView) -> Seen {
+impl Candidate {
+    pub fn of(info: &Arc<ServerInfo>, view: &ServerView) -> Candidate {
         let ServerView { mine, window, expected, ahead, is_late, .. } = *view;
-        Seen { info: info.clone(), mine, window, expected, ahead, is_late }
+        Candidate { info: info.clone(), mine, window, expected, ahead, is_late }
     }
 
     fn view(&self) -> ServerView<'_> {
@@ -50,7 +50,7 @@ impl Question {
     /// The server that the rule names, if it names one.
     pub fn put(&self, rule: &dyn Placement, service: &str) -> Option<ServerKey> {
         let task = TaskView { service, bytes: self.bytes, cost: self.cost, waiting: self.waiting };
-        let views: Vec<ServerView> = self.servers.iter().map(|(_, seen)| seen.view()).collect();
+        let views: Vec<ServerView> = self.servers.iter().map(|(_, candidate)| candidate.view()).collect();
         let Choice::At(at) = placement::ask(rule, &task, &views) else { return None };
         self.servers.get(at).map(|(key, _)| *key)
     }
