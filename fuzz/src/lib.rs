@@ -3,6 +3,7 @@
 //!
 //! | target | what the bytes are |
 //! | --- | --- |
+//! | `directives` | a program with directives, as somebody writes it |
 //! | `frame` | one frame, as a control socket or a ring holds it |
 //! | `link` | what a peer sends over a call link of the network |
 //! | `line` | what the other host sends over a line of a run |
@@ -13,6 +14,7 @@
 //! | `text` | JSON of every kind, signatures, addresses |
 //! | `recover` | what a rank that died left to the store of its run |
 
+mod directives;
 mod frame;
 mod handshake;
 mod interface;
@@ -24,6 +26,7 @@ mod recover;
 mod ring;
 mod text;
 
+pub use directives::directives;
 pub use frame::frame;
 pub use handshake::handshake;
 pub use interface::interface;

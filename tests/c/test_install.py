@@ -41,6 +41,8 @@ PARTS = (
     "tables",
     "watch",
 )
+# What programs take in that `forebay cc` translated.
+DIRECTIVES = [f"include/forebay/directives{part}.h" for part in ("", "_c", "_cxx")]
 
 
 def test_everything_lies_in_its_place_under_its_names(kit: Kit) -> None:
@@ -50,7 +52,7 @@ def test_everything_lies_in_its_place_under_its_names(kit: Kit) -> None:
         "bin/forebay",
         "include/forebay.h",
         "include/forebay.hpp",
-        *(f"include/forebay/{name}.hpp" for name in PARTS),
+        *sorted([*(f"include/forebay/{name}.hpp" for name in PARTS), *DIRECTIVES]),
         "lib/cmake/Forebay/ForebayConfig.cmake",
         "lib/cmake/Forebay/ForebayConfigVersion.cmake",
         "lib/libforebay.a",

@@ -12,6 +12,7 @@ mod crowds;
 mod cuts;
 mod deaths;
 mod failures;
+mod files;
 #[path = "../../crates/link/tests/frames/mod.rs"]
 mod frames;
 mod hostile;

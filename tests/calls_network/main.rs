@@ -16,6 +16,8 @@ mod cuts;
 mod deaths;
 #[path = "../calls/failures.rs"]
 mod failures;
+#[path = "../calls/files.rs"]
+mod files;
 #[path = "../../crates/link/tests/frames/mod.rs"]
 mod frames;
 mod hostile;

@@ -42,6 +42,14 @@ def test_a_program_uses_the_module(fortran: Fortran, home: Home, run_path: Path,
     assert home.run(fortran.compile(PROGRAMS / f"{name}.f90"), run_path) == "done\n"
 
 
+@pytest.mark.parametrize("how", ["plainly", "under valgrind"])
+def test_a_program_gives_files_to_calls_and_gets_files_back(
+    fortran: Fortran, home: Home, tmp_path: Path, how: str
+) -> None:
+    program = fortran.compile(PROGRAMS / "files.f90", plain="valgrind" in how)
+    assert home.run(program, tmp_path, under=VALGRIND if "valgrind" in how else ()) == "done\n"
+
+
 @pytest.mark.parametrize("owner", OWNERS[1:])
 @pytest.mark.parametrize("name", ["data", "heads", "tables", "snapshots"])
 def test_a_program_does_the_same_whoever_owns_its_run(

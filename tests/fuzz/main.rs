@@ -77,6 +77,11 @@ fn drive(name: &str, target: fn(&[u8]), times: usize) {
 }
 
 #[test]
+fn any_bytes_are_a_program_with_directives_or_are_refused() {
+    drive("directives", targets::directives, 5_000);
+}
+
+#[test]
 fn a_frame_of_any_bytes_is_a_frame_or_an_error() {
     drive("frame", targets::frame, 20_000);
 }

@@ -13,7 +13,9 @@ BLAS = ROOT / "examples" / "02_blas"
 
 SOURCE = r"""
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 void bye(void) { exit(0); }
 void crash(void) { *(volatile int *)8 = 1; }
@@ -50,6 +52,21 @@ double flushes(double x)
 #else
     return x / 2;
 #endif
+}
+/* Copies a file of one letter; of Fortran, whose texts have no end but a length. */
+int32_t copies(const char *from, const char *to)
+{
+    FILE *in = fopen(from, "r"), *out = fopen(to, "w");
+    if (!in || !out) return 1;
+    int32_t letter = fgetc(in);
+    fputc(letter, out);
+    return fclose(in) + fclose(out);
+}
+void copies_f_(const char *from, const char *to, int32_t *info, size_t n, size_t m)
+{
+    char own[2][4096] = { { 0 } };
+    memcpy(own[0], from, n), memcpy(own[1], to, m);
+    *info = copies(own[0], own[1]);
 }
 /* A routine that tells how much work space is best. */
 void works_(const int32_t *n, double *x, double *work, const int32_t *lwork, int32_t *info)

@@ -28,9 +28,11 @@ crash()
 hang()
 twice(x:f64) -> f64
 flushes(x:f64) -> f64
+copies(in from:file, out to:file) -> i32 status
 sum(text:str, n:i64, in x:f32[n], out total:f32) -> i32 where n < 100 "n is less than 100"
 set convention fortran; set symbol "%s_"
 half(x:f32) -> f32
+copies_f(in from:file, out to:file, out info:i32)
 last(m:i32, n:i32, inout a:f64[m,n] ld lda, lda, out y:f64[m])
 every(n:i32, inout x:f64[n] inc incx, incx)
 works(n:i32, inout x:f64[n], work w:f64[max(1,lwork)] query lwork, lwork, out info:i32)
@@ -139,6 +141,29 @@ def test_results_are_those_of_the_same_library_to_the_bit(
         local("dsyev_", "V", "L", n, here, n, w, best, -1, info, lengths=2)
         local("dsyev_", "V", "L", n, here, n, w, work, int(best[0]), info, lengths=2)
         assert (here.tobytes(), w.tobytes()) == (a.tobytes(), there_w.tobytes())
+
+
+def test_a_routine_in_either_convention_gets_the_paths_of_files(own: Served, tmp_path: Path) -> None:
+    (tmp_path / "from").write_text("x")
+    published = str(own.client.services["copies"].signature)
+    assert published == "copies(in from:file, out to:file, out result:i32 status)"
+    assert own.client.call("copies", tmp_path / "from", tmp_path / "to") == (str(tmp_path / "to"), 0)
+    assert own.client.call("copies_f", str(tmp_path / "from"), str(tmp_path / "too")) == (
+        str(tmp_path / "too"),
+        0,
+    )
+    assert (tmp_path / "to").read_text() == (tmp_path / "too").read_text() == "x"
+    out = own.place.command("stubs", "--lang", "python", tmp_path / "own.fbi")
+    (tmp_path / "own_remote.py").write_text(out)
+    code = """
+import sys; sys.path.insert(0, sys.argv[1])
+import own_remote
+from pathlib import Path
+print(own_remote.copies(Path(sys.argv[1]) / "from", sys.argv[1] + "/stub"), Path(sys.argv[1], "stub").read_text())
+"""
+    assert own.place.run_python(code, tmp_path) == f"{tmp_path}/stub x\n"
+    native = own.place.command("stubs", "--native", tmp_path / "own.fbi")
+    assert "copies: left out, for its files travel" in native
 
 
 def test_complex_results_and_factors_of_singular_matrices_come_back(blas: fb.Client) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,6 +31,10 @@ def transpose(x, y):
 @fb.service("in x:f64[n], out writeable:bool, out pid:i64")
 def look(x):
     return bool(x.flags.writeable), os.getpid()
+
+@fb.service("in n:i64, out y:u8[n]")
+def blank(n, y):
+    y[:] = 0
 
 @fb.service("in seconds:f64")
 def sleep(seconds):
@@ -224,3 +230,30 @@ def test_an_array_that_the_program_has_forgotten_stays_until_its_tasks_are_over(
             yield client.put(np.full(600, float(n)))
 
     assert [looked[0] for looked in client.map("look", inputs())] == [False] * 50
+
+
+SHORT_OF_MEMORY = """
+import resource
+import forebay as fb
+
+client = fb.connect()
+x = client.array((1 << 26,), dtype="u1")
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (40 << 20),) * 2)
+for wants in (x.get, lambda: next(client.map("blank", [1 << 26]))):
+    try:
+        wants()
+    except fb.Full as e:
+        print("Full:", "bytes of an array" in str(e))
+print(x[:3])
+"""
+
+
+def test_a_program_that_has_no_memory_for_an_array_hears_so_and_goes_on(client: fb.Client) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", SHORT_OF_MEMORY],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (ran.returncode, ran.stdout) == (0, "Full: True\nFull: True\n[0 0 0]\n"), ran.stderr

@@ -92,6 +92,7 @@ fn the_documents_of_the_house_are_there() {
         "spec/wire.md",
         "spec/run-format.md",
         "spec/monitor.md",
+        "spec/directives.md",
     ];
     let absent = WANTED.iter().filter(|w| !files().iter().any(|f| f.path == **w));
     judge("the documents of the house are tracked:", absent.map(|w| format!("{w} is not there")).collect());

@@ -167,7 +167,7 @@ typedef enum fb_order { FB_ROW_MAJOR = 0, FB_COLUMN_MAJOR = 1 } fb_order;
 typedef enum fb_level { FB_DEBUG = 0, FB_INFO = 1, FB_WARNING = 2, FB_ERROR = 3 } fb_level;
 
 /* Kinds of arguments. */
-enum { FB_SCALAR = 0, FB_ARRAY = 1, FB_TEXT = 2, FB_RAW = 3, FB_REFERENCE = 4 };
+enum { FB_SCALAR = 0, FB_ARRAY = 1, FB_TEXT = 2, FB_RAW = 3, FB_REFERENCE = 4, FB_FILE = 5 };
 
 /* When arguments that go only are the caller's again: when the call is complete; when it has been sent, and a
    lost server ends it; when it has been sent, since they were copied. */
@@ -678,7 +678,7 @@ fb_status fb_snapshot_get_part(fb_snapshot *snapshot,
 /* An argument of a call: one for each parameter of the signature, in its order, results included. Make
    it with the macros FB_IN_F64 and their like. */
 typedef struct {
-    /* FB_SCALAR, FB_ARRAY, FB_TEXT, FB_RAW or FB_REFERENCE. */
+    /* FB_SCALAR, FB_ARRAY, FB_TEXT, FB_RAW, FB_REFERENCE or FB_FILE. */
     int kind;
     /* FB_IN, FB_OUT or FB_INOUT. */
     int direction;
@@ -688,7 +688,7 @@ typedef struct {
     fb_order order;
     /* Number of dimensions of an array. */
     int ndim;
-    /* First element of an array; text; the variable of a scalar that comes back. */
+    /* First element of an array; text; path of a file; the variable of a scalar that comes back. */
     void *data;
     /* Of FB_REFERENCE: an array that a server holds, in the place of an array. */
     fb_ref *reference;
@@ -1492,6 +1492,9 @@ typedef struct {
        freed standard output and standard error are pipes then, from which everything goes at once to where it went
        before: isatty says no. It needs the program forebay, which passes on what is left there if this process is killed. */
     int output;
+    /* Where files of calls are kept while they are needed, and how much of them, "DIR:SIZE" as in "/scratch/me:50GiB".
+       NULL: 10 GiB in the directory for temporary files. */
+    const char *scratch;
 } fb_server_opts;
 
 /* A function that serves a call. It runs in a thread of the server; with several workers in several at a
@@ -1571,8 +1574,10 @@ fb_status fb_request_i64(fb_request *request, int index, int64_t *value);
 /* A scalar parameter of any dtype, converted to the one wanted if its value survives that. */
 fb_status fb_request_scalar(fb_request *request, int index, fb_dtype dtype, void *value);
 
-/* A text parameter, good until the function returns. */
-fb_status fb_request_str(fb_request *request, int index, const char **text);
+/* A text parameter, good until the function returns; of a file, its path: the function reads that file, or writes it. */
+fb_status fb_request_str(fb_request *request,
+                         int index,
+                         const char **text);
 
 /* A parameter of bytes, good until the function returns or sets it. */
 fb_status fb_request_bytes(fb_request *request, int index, const void **bytes, int64_t *count);
@@ -1840,5 +1845,8 @@ inline fb_status FB_CALL(fb_client *client, const char *service, const Args &...
 #define FB_INOUT_STR(buffer, room) FB_ROOM_(FB_TEXT, FB_INOUT, FB_STR, buffer, room, 0)
 #define FB_IN_BYTES(pointer, count) FB_ROOM_(FB_RAW, FB_IN, FB_BYTES, pointer, count, 0)
 #define FB_OUT_BYTES(buffer, room, length) FB_ROOM_(FB_RAW, FB_OUT, FB_BYTES, buffer, room, length)
+
+#define FB_IN_FILE(path) FB_ROOM_(FB_FILE, FB_IN, FB_STR, path, 0, 0)
+#define FB_OUT_FILE(path) FB_ROOM_(FB_FILE, FB_OUT, FB_STR, path, 0, 0)
 
 #endif /* FOREBAY_H */

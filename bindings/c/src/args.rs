@@ -4,6 +4,7 @@
 //! array            -> the caller's own bytes, filled in place; the facade gathers strided ones
 //! reference        -> what a server holds; no data move
 //! scalar, text     -> sent; results are written where `data` points when the call is complete
+//! file             -> its path; what is there travels
 //! ```
 
 use std::ffi::{c_int, c_void};
@@ -23,6 +24,7 @@ const ARRAY: c_int = 1;
 const STR: c_int = 2;
 const BYTES: c_int = 3;
 const REFERENCE: c_int = 4;
+const FILE: c_int = 5;
 
 /// Directions, as bits.
 const IN: c_int = 1;
@@ -39,7 +41,7 @@ pub struct fb_scalar([u8; 16]);
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fb_arg {
-    /// FB_SCALAR, FB_ARRAY, FB_TEXT, FB_RAW or FB_REFERENCE.
+    /// FB_SCALAR, FB_ARRAY, FB_TEXT, FB_RAW, FB_REFERENCE or FB_FILE.
     pub kind: c_int,
     /// FB_IN, FB_OUT or FB_INOUT.
     pub direction: c_int,
@@ -49,7 +51,7 @@ pub struct fb_arg {
     pub order: fb_order,
     /// Number of dimensions of an array.
     pub ndim: c_int,
-    /// First element of an array; text; the variable of a scalar that comes back.
+    /// First element of an array; text; path of a file; the variable of a scalar that comes back.
     pub data: *mut c_void,
     /// Of FB_REFERENCE: an array that a server holds, in the place of an array.
     pub reference: *mut fb_ref,
@@ -75,7 +77,7 @@ pub struct Prepared {
 /// Where results go.
 #[derive(Default)]
 pub struct ResultPlaces {
-    values: Vec<ResultVariable>,
+    values: Vec<Option<ResultVariable>>,
     /// Arrays that went as copies of their own.
     copies: Vec<Copied>,
     /// What the call refers to, kept until it is done.
@@ -106,7 +108,7 @@ impl Copied {
     fn of(arg: &fb_arg, param: &Param) -> Result<Copied> {
         let (meta, around) = (arg.meta("the array")?, arg.around()?);
         let (meta, strided) = around.strided.as_array(meta.dtype, around.strided.order());
-        let mut bytes = vec![0; strided.bytes()].into_boxed_slice();
+        let mut bytes = forebay::zeros(strided.bytes())?.into_boxed_slice();
         if param.way.goes() {
             strided.gather(around.read(arg.data)?, &mut bytes);
         }
@@ -238,7 +240,11 @@ pub fn places(args: &[fb_arg], params: &[Param], signature: &Signature) -> Resul
                 prepared.args.push(Arg::Bytes(&[]));
                 continue;
             }
-            prepared.take(arg, param, mixed.iter().position(|mixed| *mixed == at))?;
+            match param.is_file {
+                // Its path was read when the task was added, and may be gone.
+                true => prepared.back.values.push(None),
+                false => prepared.take(arg, param, mixed.iter().position(|mixed| *mixed == at))?,
+            }
         }
         if param.is_passed() && prepared.args.len() == passed {
             prepared.args.push(Arg::Bytes(&[]));
@@ -313,6 +319,13 @@ impl Prepared {
                 None => self.take_array(arg, param),
             },
             (REFERENCE, true) => self.take_reference(arg),
+            (FILE, false) if param.is_file => self.take_file(arg, param),
+            (_, false) if param.is_file => {
+                Err(Error::bad("it is a file; give its path with FB_IN_FILE or FB_OUT_FILE"))
+            }
+            (FILE, _) => {
+                Err(Error::bad(format!("the path of a file was given where {} is wanted", param.kind())))
+            }
             (SCALAR | STR | BYTES, false) => self.take_value(arg, param),
             (ARRAY | REFERENCE, false) => {
                 Err(Error::bad(format!("an array was given where {} is wanted", param.dtype)))
@@ -344,7 +357,17 @@ impl Prepared {
             given::slice_mut(arg.data.cast::<u8>(), capacity, "data")?;
             given::optional_out(arg.length, "length")?;
             let (data, length) = (arg.data, arg.length);
-            self.back.values.push(ResultVariable { data, length, dtype, capacity, name: param.name.clone() });
+            let name = param.name.clone();
+            self.back.values.push(Some(ResultVariable { data, length, dtype, capacity, name }));
+        }
+        Ok(())
+    }
+
+    fn take_file(&mut self, arg: &fb_arg, param: &Param) -> Result<()> {
+        self.args.push(Arg::Str(given::text(arg.data.cast_const().cast(), "the path")?));
+        if param.way.comes() {
+            // What comes back is there, and not in a variable.
+            self.back.values.push(None);
         }
         Ok(())
     }
@@ -391,9 +414,11 @@ impl ResultPlaces {
             return Err(Error::internal(format!("{} results came for {}", values.len(), self.values.len())));
         }
         self.copies.iter().try_for_each(Copied::bring_back)?;
-        let ready: Vec<Vec<u8>> =
-            self.values.iter().zip(values).map(|(place, value)| place.fit(value)).collect::<Result<_>>()?;
-        for (place, bytes) in self.values.iter().zip(ready) {
+        let places =
+            self.values.iter().zip(values).filter_map(|(place, value)| Some((place.as_ref()?, value)));
+        let ready: Vec<(&ResultVariable, Vec<u8>)> =
+            places.map(|(place, value)| Ok((place, place.fit(value)?))).collect::<Result<_>>()?;
+        for (place, bytes) in ready {
             given::slice_mut(place.data.cast::<u8>(), bytes.len() as i64, "data")?.copy_from_slice(&bytes);
             let zero = i64::from(place.dtype == DType::Str);
             given::optional_out(place.length, "length")?.set(bytes.len() as i64 - zero);

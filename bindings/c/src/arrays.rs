@@ -91,16 +91,22 @@ impl Given {
                 found.meta, self.meta
             )));
         }
-        let (strided, bytes) = match self.apart {
-            Some(around) => (around.strided, around.write(self.data)?),
-            None => (Strided::dense(&self.meta)?, given::bytes_mut(&self.meta, self.data, "data")?),
-        };
-        if self.apart.is_none() && found.meta.order == self.meta.order {
+        let (apart, bytes) = self.memory()?;
+        if apart.is_none() && found.meta.order == self.meta.order {
             bytes.copy_from_slice(&found.bytes);
         } else {
+            let strided = apart.map_or_else(|| Strided::dense(&self.meta), Ok)?;
             strided.as_array(self.meta.dtype, found.meta.order).1.scatter(&found.bytes, bytes);
         }
         Ok(())
+    }
+
+    /// The memory that the elements lie in, to be written, and where, if they do not lie together.
+    pub fn memory<'a>(&self) -> Result<(Option<Strided>, &'a mut [u8])> {
+        match self.apart {
+            Some(around) => Ok((Some(around.strided), around.write(self.data)?)),
+            None => Ok((None, given::bytes_mut(&self.meta, self.data, "data")?)),
+        }
     }
 }
 

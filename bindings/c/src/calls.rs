@@ -136,30 +136,29 @@ fn call(
     let name = given::text(service, "service")?;
     let args = given::slice(args, nargs.into(), "args")?;
     let timeout = given::timeout(timeout)?;
-    let (back, mut future) = send(&object, name, args, timeout, timeout.is_some())?;
+    let mut back = ResultPlaces::default();
+    let mut future = send(&object, name, args, (timeout, timeout.is_some()), &mut back)?;
     let left = timeout.map(|t| t.saturating_sub(future.timing().sending));
     back.fill(future.wait(left)?)
 }
 
-/// Sends a call; what comes back goes where `ResultPlaces` says. A clock is read only for one that is `timed`.
+/// Sends a call; what comes back goes where `back` says afterwards. A clock is read only for one that is `timed`.
 pub fn send(
     client: &Client,
     name: &str,
     args: &[fb_arg],
-    allowed: Option<std::time::Duration>,
-    timed: bool,
-) -> Result<(ResultPlaces, forebay::call::Future<'static>)> {
-    let mut back = ResultPlaces::default();
+    (allowed, timed): (Option<std::time::Duration>, bool),
+    back: &mut ResultPlaces,
+) -> Result<forebay::call::Future<'static>> {
     let make = |signature: &forebay::Signature| {
         let prepared = prepare(args, signature)?;
-        back = prepared.back;
+        *back = prepared.back;
         Ok(prepared.args)
     };
-    let future = match timed {
-        true => client.call_async_with(name, allowed, make)?,
-        false => client.call_untimed_with(name, make)?,
-    };
-    Ok((back, future))
+    match timed {
+        true => client.call_async_with(name, allowed, make),
+        false => client.call_untimed_with(name, make),
+    }
 }
 
 /// Calls a service and returns at once. The arrays, texts and variables of `args` (not `args` itself)
@@ -209,7 +208,8 @@ fn call_async(
     let out = given::out(future, "future")?;
     let name = given::text(service, "service")?;
     let args = given::slice(args, nargs.into(), "args")?;
-    let (back, future) = send(&object.handing_over(transfer), name, args, None, true)?;
+    let mut back = ResultPlaces::default();
+    let future = send(&object.handing_over(transfer), name, args, (None, true), &mut back)?;
     out.set(handle::give(FutureObject::guarded(future, back, false), 0)?);
     Ok(())
 }

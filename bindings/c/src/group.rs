@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use forebay::Code;
 use forebay::call::{Client, Group};
 
-use crate::args::fb_arg;
+use crate::args::{ResultPlaces, fb_arg};
 use crate::calls::send;
 use crate::fault::{fb_status, status};
 use crate::futures::FutureObject;
@@ -72,7 +72,8 @@ pub extern "C" fn fb_group_call(
         let name = given::text(service, "service")?;
         let args = given::slice(args, nargs.into(), "args")?;
         let ticket = object.group.issue()?;
-        let (back, sent) = send(&object.client, name, args, None, true)?;
+        let mut back = ResultPlaces::default();
+        let sent = send(&object.client, name, args, (None, true), &mut back)?;
         let call = FutureObject::guarded(sent, back, true);
         object.group.add(ticket, name, call.clone())?;
         if !future.is_null() {

@@ -3,7 +3,7 @@
 use std::ffi::c_char;
 use std::sync::Arc;
 
-use forebay::{Array, On, Reference, Result, Selection};
+use forebay::{On, Reference, Result, Selection};
 
 use crate::arrays::{Given, fb_array};
 use crate::data::{describe_array, fb_info, selection};
@@ -127,8 +127,8 @@ pub extern "C" fn fb_ref_get_part(
 }
 
 fn read(reference: &Reference, part: &Selection, target: Given) -> Result<()> {
-    let (meta, bytes) = reference.get(part)?;
-    target.take("the array", &Array { meta, bytes })
+    let (apart, bytes) = target.memory()?;
+    reference.read(part, &target.meta, apart.as_ref(), bytes)
 }
 
 /// Ends the array on its server and frees the handle. NULL is nothing. A call under way that uses it

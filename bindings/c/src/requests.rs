@@ -197,7 +197,7 @@ pub extern "C" fn fb_request_scalar(
     })
 }
 
-/// A text parameter, good until the function returns.
+/// A text parameter, good until the function returns; of a file, its path: the function reads that file, or writes it.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_request_str(
     request: *mut fb_request,

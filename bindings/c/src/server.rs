@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int, c_void};
 use std::path::PathBuf;
 
 use forebay::serve::{Call, Host, Load, Server, Signals, keep_output};
-use forebay::{Error, Result, Signature};
+use forebay::{Error, Result, Signature, parse_scratch};
 
 use crate::fault::{fb_status, status};
 use crate::given::{self, Sized0};
@@ -35,6 +35,9 @@ pub struct fb_server_opts {
     /// freed standard output and standard error are pipes then, from which everything goes at once to where it went
     /// before: isatty says no. It needs the program forebay, which passes on what is left there if this process is killed.
     pub output: c_int,
+    /// Where files of calls are kept while they are needed, and how much of them, "DIR:SIZE" as in "/scratch/me:50GiB".
+    /// NULL: 10 GiB in the directory for temporary files.
+    pub scratch: *const c_char,
 }
 
 // SAFETY: numbers and pointers, the size first.
@@ -62,6 +65,10 @@ pub extern "C" fn fb_server_create(opts: *const fb_server_opts, server: *mut *mu
         }
         if let Some(address) = given::optional_text(opts.listen, "listen")? {
             made = made.listen(address)?;
+        }
+        if let Some(scratch) = given::optional_text(opts.scratch, "scratch")? {
+            let (dir, bytes) = parse_scratch(scratch)?;
+            made = made.scratch(&dir, bytes);
         }
         if opts.output != 0 {
             made = made.output(keep_output()?);

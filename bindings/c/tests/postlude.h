@@ -234,4 +234,7 @@ inline fb_status FB_CALL(fb_client *client, const char *service, const Args &...
 #define FB_IN_BYTES(pointer, count) FB_ROOM_(FB_RAW, FB_IN, FB_BYTES, pointer, count, 0)
 #define FB_OUT_BYTES(buffer, room, length) FB_ROOM_(FB_RAW, FB_OUT, FB_BYTES, buffer, room, length)
 
+#define FB_IN_FILE(path) FB_ROOM_(FB_FILE, FB_IN, FB_STR, path, 0, 0)
+#define FB_OUT_FILE(path) FB_ROOM_(FB_FILE, FB_OUT, FB_STR, path, 0, 0)
+
 #endif /* FOREBAY_H */

@@ -72,7 +72,7 @@ typedef enum fb_order { FB_ROW_MAJOR = 0, FB_COLUMN_MAJOR = 1 } fb_order;
 typedef enum fb_level { FB_DEBUG = 0, FB_INFO = 1, FB_WARNING = 2, FB_ERROR = 3 } fb_level;
 
 /* Kinds of arguments. */
-enum { FB_SCALAR = 0, FB_ARRAY = 1, FB_TEXT = 2, FB_RAW = 3, FB_REFERENCE = 4 };
+enum { FB_SCALAR = 0, FB_ARRAY = 1, FB_TEXT = 2, FB_RAW = 3, FB_REFERENCE = 4, FB_FILE = 5 };
 
 /* When arguments that go only are the caller's again: when the call is complete; when it has been sent, and a
    lost server ends it; when it has been sent, since they were copied. */

@@ -72,14 +72,15 @@ void fbf_finish(struct mending *m)
 /* A text: with a zero at its end, and room for one that comes back. */
 static fb_status mend_text(const argument *from, fb_arg *to, struct mended *one)
 {
+    int goes = from->kind == FB_FILE || from->direction != FB_OUT;
     const char *text = from->given ? from->text : from->elements.data;
     int64_t length = from->given ? from->given - 1 : from->elements.size;
-    while (from->direction != FB_OUT && length > 0 && text[length - 1] == ' ')
+    while (goes && length > 0 && text[length - 1] == ' ')
         length--;
     one->own = calloc((size_t)from->elements.size + 2, 1);
     if (!one->own)
         return refuse(FB_FULL, "there is no memory for a text of %lld bytes", (long long)from->elements.size);
-    if (from->direction != FB_OUT)
+    if (goes)
         memcpy(one->own, text, (size_t)length);
     to->data = one->own;
     to->shape[0] = from->elements.size + 1;
@@ -114,8 +115,8 @@ static fb_status mend(const argument *from, fb_arg *to, struct mended *one)
     to->value = from->value;
     to->data = e->data;
     one->elements = *e;
-    one->back = from->direction != FB_IN;
-    if (from->kind == FB_TEXT)
+    one->back = from->direction != FB_IN && from->kind != FB_FILE;
+    if (from->kind == FB_TEXT || from->kind == FB_FILE)
         return mend_text(from, to, one);
     if (from->kind == FB_RAW)
         to->shape[0] = e->shape[0];
@@ -151,6 +152,9 @@ static fb_status mend_all(const argument *from, int count, struct mending **made
         m->count = i + 1;
         if (from[i].given == UNFIT)
             status = refuse(FB_BAD_ARGUMENT, "argument %d is not allocated, of assumed size, or of a rank above %d", i + 1, FB_MAX_RANK);
+        else if (from[i].given == LONGER && from[i].kind == FB_FILE)
+            status = refuse(FB_BAD_ARGUMENT, "argument %d is a path of more than %d bytes; give a shorter one, from the "
+                                             "working directory on", i + 1, TEXT_ROOM - 1);
         else if (from[i].given == LONGER)
             status = refuse(FB_BAD_ARGUMENT, "argument %d is a text of more than %d bytes; give a variable with the "
                                              "target attribute to fb_in_text", i + 1, TEXT_ROOM - 1);
@@ -327,6 +331,14 @@ void fbf_value(fb_dtype dtype, int truth, const CFI_cdesc_t *scalar, argument *m
         memcpy(&made->value, made->elements.data, (size_t)size);
     }
     made->elements.data = NULL;
+}
+
+/* The path of a file. */
+void fbf_file(int direction, const CFI_cdesc_t *path, argument *made)
+{
+    fbf_value(FB_STR, 1, path, made);
+    made->kind = FB_FILE;
+    made->direction = direction;
 }
 
 /* Bytes: elements of one byte, in one piece. */

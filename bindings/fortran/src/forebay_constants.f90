@@ -51,6 +51,7 @@ module forebay_constants
   integer, parameter, public :: FB_TEXT = 2
   integer, parameter, public :: FB_RAW = 3
   integer, parameter, public :: FB_REFERENCE = 4
+  integer, parameter, public :: FB_FILE = 5
   integer, parameter, public :: FB_TRANSFER_NOWAIT = 0
   integer, parameter, public :: FB_TRANSFER_WAIT = 1
   integer, parameter, public :: FB_TRANSFER_COPY = 2

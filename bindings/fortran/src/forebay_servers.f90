@@ -32,16 +32,17 @@ module forebay_servers
 contains
 
   !> Makes a server; give it services, then start it with fb_serve or fb_server_start. With `output` calls that fail bring
-  !> what this process printed meanwhile (fb_call_output): standard output and standard error are pipes then.
-  subroutine fb_server_create(server, name, broker, workers, memory, listen, output, stat, errmsg)
+  !> what this process printed meanwhile (fb_call_output): standard output and standard error are pipes then. `scratch` is
+  !> where files of calls are kept, and how much of them: '/scratch/me:50GiB'.
+  subroutine fb_server_create(server, name, broker, workers, memory, listen, output, scratch, stat, errmsg)
     type(fb_server), intent(inout) :: server
-    character(len=*), intent(in), optional :: name, broker, listen
+    character(len=*), intent(in), optional :: name, broker, listen, scratch
     integer, intent(in), optional :: workers
     class(*), intent(in), optional :: memory
     logical, intent(in), optional :: output
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
-    character(kind=c_char), allocatable, target :: c_name(:), c_broker(:), c_listen(:)
+    character(kind=c_char), allocatable, target :: c_name(:), c_broker(:), c_listen(:), c_scratch(:)
     type(lib_server_opts_struct), target :: opts
     type(c_ptr) :: made
     integer(c_int) :: status
@@ -50,6 +51,7 @@ contains
     opts%name = text(name, c_name)
     opts%broker = text(broker, c_broker)
     opts%listen = text(listen, c_listen)
+    opts%scratch = text(scratch, c_scratch)
     if (present(workers)) opts%workers = workers
     if (present(output)) opts%output = merge(1, 0, output)
     status = whole(memory, opts%memory)

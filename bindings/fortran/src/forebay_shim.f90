@@ -97,6 +97,12 @@ module forebay_shim
       type(*), intent(in) :: scalar(..)
       type(fb_arg), intent(inout) :: made
     end subroutine fbf_value
+    subroutine fbf_file(direction, path, made) bind(c)
+      import
+      integer(c_int), value :: direction
+      type(*), intent(in) :: path(..)
+      type(fb_arg), intent(inout) :: made
+    end subroutine fbf_file
     subroutine fbf_raw(direction, array, length, made) bind(c)
       import
       integer(c_int), value :: direction

@@ -245,6 +245,7 @@ module forebay_structures
     integer(c_int64_t) :: memory = 0
     type(c_ptr) :: listen = c_null_ptr
     integer(c_int) :: output = 0
+    type(c_ptr) :: scratch = c_null_ptr
   end type lib_server_opts_struct
 
   type, public, bind(c) :: fb_server_load

@@ -10,7 +10,7 @@ module forebay_texts
   use forebay_structures
   implicit none
   private
-  public :: fb_get_alloc, fb_snapshot_get_alloc, fb_in_text, fb_in_bytes, fb_out_bytes
+  public :: fb_get_alloc, fb_snapshot_get_alloc, fb_in_text, fb_in_bytes, fb_out_bytes, fb_in_file, fb_out_file
   public :: fb_request_str, fb_request_bytes, fb_request_set, fb_request_set_bytes
 
   interface fb_get_alloc
@@ -83,6 +83,20 @@ contains
     call fbf_argument(IS_IN, FB_STR, 1, words, made)
   end function fb_in_text
 
+  !> The path of a file that goes to the service.
+  function fb_in_file(path) result(made)
+    character(len=*), intent(in) :: path
+    type(fb_arg) :: made
+    call fbf_file(IS_IN, path, made)
+  end function fb_in_file
+
+  !> The path of a file that comes back.
+  function fb_out_file(path) result(made)
+    character(len=*), intent(in) :: path
+    type(fb_arg) :: made
+    call fbf_file(IS_OUT, path, made)
+  end function fb_out_file
+
   !> Bytes that go to the service.
   function fb_in_bytes(bytes) result(made)
     integer(c_int8_t), pointer, intent(in) :: bytes(:)
@@ -98,7 +112,7 @@ contains
     call fbf_raw(IS_OUT, bytes, c_loc(length), made)
   end function fb_out_bytes
 
-  !> A text parameter of a request.
+  !> A text parameter of a request; of a file, its path: the procedure reads that file, or writes it.
   subroutine fb_request_str(request, index, words, stat, errmsg)
     type(fb_request), intent(in) :: request
     integer, intent(in) :: index

@@ -79,6 +79,12 @@ impl<'py> Given<'py> {
         if let Ok(bytes) = value.cast::<PyBytes>() {
             return Ok(Some(Given::Bytes(bytes.clone())));
         }
+        // A path, of whatever kind, is its text.
+        if value.hasattr("__fspath__")?
+            && let Ok(text) = value.call_method0("__fspath__")?.cast_into::<PyString>()
+        {
+            return Ok(Some(Given::Text(text)));
+        }
         Ok(None)
     }
 

@@ -88,12 +88,13 @@ pub fn passed(py: Python<'_>, name: &str, parameters: &str, cost: Option<&str>) 
 #[pymethods]
 impl Server {
     #[new]
-    #[pyo3(signature = (name, workers, memory, listen, supervised))]
+    #[pyo3(signature = (name, workers, memory, scratch, listen, supervised))]
     fn new(
         py: Python<'_>,
         name: &str,
         workers: usize,
         memory: Option<&str>,
+        scratch: Option<&str>,
         listen: Option<&str>,
         supervised: bool,
     ) -> PyResult<Server> {
@@ -101,6 +102,10 @@ impl Server {
         let mut server = forebay::serve::Server::new(name).workers(workers);
         if let Some(memory) = memory {
             server = server.memory(forebay::parse_bytes(memory).map_err(raise)?);
+        }
+        if let Some(scratch) = scratch {
+            let (dir, bytes) = forebay::parse_scratch(scratch).map_err(raise)?;
+            server = server.scratch(&dir, bytes);
         }
         if let Some(address) = listen {
             server = server.listen(address).map_err(raise)?;
@@ -273,6 +278,9 @@ fn argument<'py>(py: Python<'py>, mut arg: Arg<'_>) -> PyResult<(Bound<'py, PyAn
 fn value<'py>(py: Python<'py>, arg: &Arg<'_>) -> PyResult<Bound<'py, PyAny>> {
     let raise = |e| errors::raise(py, &e);
     match arg.param().dtype {
+        forebay::DType::Str if arg.param().is_file => {
+            py.import("pathlib")?.call_method1("Path", (arg.str().map_err(raise)?,))
+        }
         forebay::DType::Str => Ok(PyString::new(py, arg.str().map_err(raise)?).into_any()),
         forebay::DType::Bytes => Ok(PyBytes::new(py, arg.bytes().map_err(raise)?).into_any()),
         _ => scalar::to_python(py, arg.scalar().map_err(raise)?),
@@ -301,22 +309,24 @@ fn take_arrays<'py>(
     result: Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let signature = call.signature();
-    let params = signature.params();
+    // Files are written, not returned.
+    let params = || signature.params().iter().filter(|p| !(p.is_file && p.way.comes()));
     let parts: Vec<Bound<'py, PyAny>> = match result.cast::<PyTuple>() {
-        Ok(tuple) if params.iter().filter(|p| p.way.comes()).count() > 1 || tuple.len() == 1 => {
+        Ok(tuple) if params().filter(|p| p.way.comes()).count() > 1 || tuple.len() == 1 => {
             tuple.iter().collect()
         }
         _ => vec![result.clone()],
     };
-    let returned = params.iter().filter(|p| p.is_returned()).count();
+    let returned = params().filter(|p| p.is_returned()).count();
     if parts.len() == returned || returned == 0 && result.is_none() {
         return Ok(result);
     }
     let mut arguments = arguments.into_iter();
+    let all = signature.params().iter();
     let places: Vec<(&Param, Option<Bound<'py, PyAny>>)> =
-        params.iter().map(|p| (p, p.is_passed().then(|| arguments.next()).flatten())).collect();
+        all.map(|p| (p, p.is_passed().then(|| arguments.next()).flatten())).collect();
     for wanted in [Way::Out, Way::InOut] {
-        let comes = |p: &Param| p.way.comes() && (wanted == Way::InOut || p.way == Way::Out);
+        let comes = |p: &Param| p.way.comes() && !p.is_file && (wanted == Way::InOut || p.way == Way::Out);
         let asked: Vec<_> = places.iter().filter(|(p, _)| comes(p)).collect();
         if asked.len() != parts.len() {
             continue;
@@ -345,7 +355,7 @@ fn take_arrays<'py>(
 /// What the function returned, into the parameters that are returned: one value, or a tuple.
 fn give_results(py: Python<'_>, call: &mut Call, result: &Bound<'_, PyAny>) -> PyResult<()> {
     let signature = call.signature().clone();
-    let wanted = signature.params().iter().filter(|p| p.is_returned()).count();
+    let wanted = signature.params().iter().filter(|p| p.is_given_back()).count();
     let values: Vec<Bound<'_, PyAny>> = match (wanted, result.cast::<PyTuple>()) {
         (0, _) => return Ok(()),
         (n, Ok(tuple)) if n > 1 => tuple.iter().collect(),
@@ -356,7 +366,7 @@ fn give_results(py: Python<'_>, call: &mut Call, result: &Bound<'_, PyAny>) -> P
         return Err(errors::bad(py, text));
     }
     let mut values = values.into_iter();
-    for mut arg in call.all().into_iter().filter(|arg| arg.param().is_returned()) {
+    for mut arg in call.all().into_iter().filter(|arg| arg.param().is_given_back()) {
         let Some(value) = values.next() else { break };
         give(py, &mut arg, &value)?;
     }

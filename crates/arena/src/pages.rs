@@ -1,6 +1,9 @@
-//! Pages of memory that is about to be filled whole.
+//! Pages of memory that is about to be filled whole. Where the system has none that is an error: arrays are as large as
+//! their users make them, and a program is not to end for want of room for one.
 
+use forebay_types::{Code, Error, Result};
 use rustix::mm::{Advice, madvise};
+use std::alloc::{Layout, alloc_zeroed};
 use std::mem::MaybeUninit;
 
 /// The kernel's large pages, of which at least a few must fit.
@@ -8,11 +11,41 @@ const LARGE: usize = 2 << 20;
 const PAGE: usize = 4096;
 
 /// Memory for so many bytes, all of which are to be written now. It asks the kernel for large pages: the first
-/// touch of each small one costs as much as copying it. A kernel that has none left gives small ones.
-pub fn room_for(bytes: usize) -> Vec<u8> {
-    let mut memory = Vec::with_capacity(bytes);
+/// touch of each small one costs as much as copying it. A kernel that has none left gives small ones. `Full` when there
+/// is no memory.
+pub fn room_for(bytes: usize) -> Result<Vec<u8>> {
+    let mut memory = Vec::new();
+    memory.try_reserve_exact(bytes).map_err(|_| no_memory(bytes))?;
     prefer_large_pages(memory.spare_capacity_mut());
-    memory
+    Ok(memory)
+}
+
+/// So many zeros, in memory of which all is to be written now, as that of [`room_for`].
+pub fn zeros(bytes: usize) -> Result<Vec<u8>> {
+    if bytes == 0 {
+        return Ok(Vec::new());
+    }
+    let layout = Layout::array::<u8>(bytes).map_err(|_| no_memory(bytes))?;
+    // SAFETY: the layout is not empty.
+    let memory = unsafe { alloc_zeroed(layout) };
+    if memory.is_null() {
+        return Err(no_memory(bytes));
+    }
+    // SAFETY: the global allocator has just given this memory by the layout of so many bytes, and all are zero.
+    let mut zeros = unsafe { Vec::from_raw_parts(memory, bytes, bytes) };
+    // SAFETY: bytes that are there may be looked at as such that may not be.
+    prefer_large_pages(unsafe { std::mem::transmute::<&mut [u8], &mut [MaybeUninit<u8>]>(&mut zeros[..]) });
+    Ok(zeros)
+}
+
+#[cold]
+fn no_memory(bytes: usize) -> Error {
+    Error::new(
+        Code::Full,
+        format!(
+            "the system has no memory for {bytes} bytes of an array; take it in parts, free some, or raise `ulimit -v`"
+        ),
+    )
 }
 
 fn prefer_large_pages(memory: &mut [MaybeUninit<u8>]) {

@@ -40,6 +40,7 @@ mod watch;
 pub use calls::{broker_at, call, connect, locator, serve};
 pub use data::{Array, DataSet};
 pub use forebay_agent::look_in as look_for_command_in;
+pub use forebay_arena::zeros;
 pub use forebay_client::call::{On, Reference};
 pub use forebay_client::run::{
     Allocated, ArrayOptions, Diagram, LoopHead as Steps, Parameter, PutOptions, StepWriter as Snapshot, View,
@@ -55,7 +56,7 @@ pub use forebay_types::{
     real_attribute,
 };
 pub use kept::{Kept, KeptSnapshots, Restart};
-pub use options::{OpenOptions, names_of_runs_in, parse_bytes, run_dir, runs_in};
+pub use options::{OpenOptions, names_of_runs_in, parse_bytes, parse_scratch, run_dir, runs_in};
 pub use remote::{named as remote_name, recover as recover_remote, run_id_of as remote_run_id};
 pub use run::{Run, in_memory, open};
 pub use steps::{Start, StepsOptions, TimeLimit};

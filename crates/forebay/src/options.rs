@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use forebay_host::environment::{self, BUFFER};
 use forebay_link::net::Address;
 use forebay_types::control::{Elsewhere, LateErrors, WhenFull};
+use forebay_types::file::SCRATCH_BYTES;
 use forebay_types::limits::BUFFER_BYTES;
 use forebay_types::{Code, Error, Result};
 
@@ -125,6 +126,20 @@ pub fn parse_bytes(text: &str) -> Result<u64> {
     };
     let bytes = number * factor as f64;
     if bytes < (1u64 << 62) as f64 { Ok(bytes as u64) } else { Err(wrong()) }
+}
+
+/// Reads where a server keeps files of calls, and how many bytes: `DIR` or `DIR:SIZE`, 10 GiB if no size is given.
+pub fn parse_scratch(text: &str) -> Result<(PathBuf, u64)> {
+    let (dir, bytes) = match text.rsplit_once(':') {
+        Some((dir, size)) => (dir, parse_bytes(size)?),
+        None => (text, SCRATCH_BYTES),
+    };
+    match dir {
+        "" => {
+            Err(Error::bad(format!("{text:?} names no directory; write for example \"/scratch/me:50GiB\"")))
+        }
+        dir => Ok((PathBuf::from(dir), bytes)),
+    }
 }
 
 /// The directory of a run: `two_stream` means `two_stream.fb` beside the working directory; a

@@ -184,7 +184,7 @@ pub(crate) fn invoke<const N: usize>(
                 comes[coming] = (at as u8, frame.scalar(scalars.bits[at]) as u8);
                 coming += 1;
             }
-            Kind::Array(_) | Kind::Str | Kind::Work { .. } => frame.address(places.at[at]),
+            Kind::Array(_) | Kind::Str | Kind::File(_) | Kind::Work { .. } => frame.address(places.at[at]),
             Kind::Null => frame.address(std::ptr::null()),
             Kind::Length(of) if arg.by_value => frame.value(places.len[*of] as u128),
             Kind::Length(of) => drop(frame.scalar(places.len[*of] as u128)),
@@ -305,7 +305,7 @@ fn take_scalars<const N: usize>(
             Kind::Leading(..) | Kind::Increment(..) | Kind::Query(..) => {
                 scalars.set(at, call.arg(param)?.scalar()?)
             }
-            Kind::Str => {
+            Kind::Str | Kind::File(_) => {
                 let mut text = call.arg(param)?.bytes()?.to_vec();
                 places.len[at] = text.len();
                 text.push(0);

@@ -69,7 +69,7 @@ pub fn symbols(path: &str, library: &Library) -> Result<Vec<String>> {
     let names: Vec<String> =
         own.filter_map(|p| std::fs::read(p).ok()).flat_map(|file| elf::names(&file)).collect();
     let say = |(routine, symbol): &(&Routine, &str)| {
-        let alike = elf::alike(symbol, &names);
+        let alike = forebay_idl::alike(symbol, &names);
         let has = match alike.is_empty() {
             true => "leave the line out, or correct `symbol`".to_owned(),
             false => format!("it has {}", alike.join(", ")),
@@ -82,6 +82,10 @@ pub fn symbols(path: &str, library: &Library) -> Result<Vec<String>> {
 /// Calls a routine with small arguments of all kinds. Before each call `out` gets a line that says what is
 /// tried; a process that dies has said there what it died of. With `slack` it may read 256 bytes behind its arrays.
 pub fn calls(path: &str, routine: &Routine, slack: bool, out: &mut impl Write) -> Result<Verdict> {
+    if routine.args.iter().any(|arg| matches!(arg.kind, Kind::File(_))) {
+        let doubts = vec!["it works on files, so it was not called; call it once at a server".to_owned()];
+        return Ok(Verdict { doubts, ..Verdict::default() });
+    }
     let loaded = Loaded::open(path)?;
     let symbol = loaded.symbol(&routine.symbol);
     let symbol = symbol.ok_or_else(|| Error::bad(format!("{path} has no {}", routine.symbol)))?;

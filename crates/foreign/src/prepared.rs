@@ -65,7 +65,7 @@ pub(crate) fn passed_dtype(of: Type, convention: Convention) -> DType {
 
 fn has_hidden_length(routine: &Routine, at: usize, arg: &Arg) -> bool {
     let said = routine.args.iter().any(|a| a.kind == Kind::Length(at));
-    let is_text = arg.kind == Kind::Str || arg.kind.scalar_type() == Some(Type::Char);
+    let is_text = arg.kind.is_text() || arg.kind.scalar_type() == Some(Type::Char);
     is_text && !said && routine.hidden != Hidden::None
 }
 

@@ -76,6 +76,11 @@ pub fn shm_dir() -> PathBuf {
     environment::path(environment::SHM_DIR).unwrap_or_else(|| PathBuf::from("/dev/shm"))
 }
 
+/// The directory of files of calls that servers keep, unless they are told another one.
+pub fn scratch() -> PathBuf {
+    std::env::temp_dir().join(format!("forebay-scratch-{}", uid()))
+}
+
 /// First part of the names of segments.
 pub fn shm_prefix() -> String {
     let told = environment::text(environment::SHM_PREFIX).filter(|prefix| !prefix.is_empty());

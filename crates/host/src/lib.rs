@@ -15,6 +15,7 @@
 pub mod directories;
 pub mod environment;
 mod ffi;
+pub mod files;
 pub mod fork;
 pub mod identity;
 mod mutex;

@@ -226,6 +226,8 @@ pub enum Kind {
     Array(Array),
     /// A text that goes in. In convention C a zero byte follows.
     Str,
+    /// A file that goes in or comes back: the library gets its path, as a text.
+    File(Way),
     /// The same in every call; no caller passes it.
     Const(Type, Literal),
     /// Computed from others; no caller passes it.
@@ -252,6 +254,11 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Whether the library gets a text: one that callers pass, or the path of a file.
+    pub fn is_text(&self) -> bool {
+        matches!(self, Kind::Str | Kind::File(_))
+    }
+
     /// The type of an argument that is passed as one value or the address of one.
     pub fn scalar_type(&self) -> Option<Type> {
         match self {

@@ -549,9 +549,10 @@ impl<'a> Parser<'a, '_> {
             ("char", _) => Ok(RawType::Scalar(Type::Char)),
             ("bool", _) => Ok(RawType::Scalar(Type::Bool)),
             ("str", _) => Ok(RawType::Str),
+            ("file", _) => Ok(RawType::File),
             (_, Ok(d)) if d != DType::F16 && !d.is_text() => dtype(d),
             (other, _) => {
-                let known = "i8 i16 i32 i64 u8 u16 u32 u64 f32 f64 c64 c128 bool char str";
+                let known = "i8 i16 i32 i64 u8 u16 u32 u64 f32 f64 c64 c128 bool char str file";
                 let why = format!(
                     "{other:?} is no type of an argument; known are {known}. Structures by value and lists of variable length are not served: \
                      write a service of your own around the routine"

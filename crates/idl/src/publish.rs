@@ -5,6 +5,7 @@
 //! | scalar | the same | the same |
 //! | character | `str` | `u8` |
 //! | text | `str` | `bytes` |
+//! | file | the same | the same |
 //! | array | its extents where a signature can say them, else free names | free names: the library judges |
 //! | leading dimension, increment, length of work named without a type | left out | passed |
 //! | work array that tells its best length | left out | its first element comes back |
@@ -37,6 +38,7 @@ pub(crate) fn plain(routine: &Routine) -> Result<Published> {
                 }
             },
             Kind::Str => format!("in {name}:str"),
+            Kind::File(way) => format!("{} {name}:file", way.word()),
             Kind::Array(a) => {
                 array(name, a, |axis, e| extent(routine, e).unwrap_or_else(|| free(routine, name, axis)))
             }
@@ -56,6 +58,7 @@ pub(crate) fn native(routine: &Routine) -> Result<Published> {
         let text = match &arg.kind {
             Kind::Scalar(s) => format!("{} {name}:{}", s.way.word(), s.of.dtype()),
             Kind::Str => format!("in {name}:bytes"),
+            Kind::File(way) => format!("{} {name}:file", way.word()),
             Kind::Array(a) => array(name, a, |axis, _| free(routine, name, axis)),
             Kind::Leading(dtype, _) | Kind::Increment(dtype, _) | Kind::Query(dtype, _) => {
                 format!("in {name}:{dtype}")

@@ -85,4 +85,5 @@ pub(crate) struct RawTyped<'a> {
 pub(crate) enum RawType {
     Scalar(Type),
     Str,
+    File,
 }

@@ -206,7 +206,10 @@ fn chain(file: &str, raw: &RawChain, args: &[Arg], convention: Convention) -> Re
 }
 
 fn is_hidden_value(kind: &Kind) -> bool {
-    !matches!(kind, Kind::Scalar(_) | Kind::Array(_) | Kind::Str | Kind::Work { .. } | Kind::Null)
+    !matches!(
+        kind,
+        Kind::Scalar(_) | Kind::Array(_) | Kind::Str | Kind::File(_) | Kind::Work { .. } | Kind::Null
+    )
 }
 
 fn is_passed_by_value(kind: &Kind, convention: Convention) -> bool {
@@ -259,7 +262,9 @@ impl<'a> Scope<'a, '_> {
                 let at = self.find(*of, "length")?;
                 let has_length = match &self.args[at].kind {
                     RawKind::Typed(t) => {
-                        t.extents.is_some() || t.of == RawType::Str || t.of == RawType::Scalar(Type::Char)
+                        t.extents.is_some()
+                            || matches!(t.of, RawType::Str | RawType::File)
+                            || t.of == RawType::Scalar(Type::Char)
                     }
                     _ => false,
                 };
@@ -280,7 +285,9 @@ impl<'a> Scope<'a, '_> {
                     Err(self.at(arg.name.place, format!("{x} is no integer, as {name}:{d} wants")))
                 }
                 (RawType::Scalar(of), value) => Ok(Kind::Const(*of, *value)),
-                (RawType::Str, _) => Err(self.at(arg.name.place, "a constant is a number or one character")),
+                (RawType::Str | RawType::File, _) => {
+                    Err(self.at(arg.name.place, "a constant is a number or one character"))
+                }
             },
             RawKind::Computed(of, value) => match of {
                 RawType::Scalar(of)
@@ -378,6 +385,12 @@ impl<'a> Scope<'a, '_> {
             return refused("is no array; when is for arrays");
         }
         let way = t.way.unwrap_or(Way::In);
+        if t.of == RawType::File {
+            if way == Way::InOut || t.one_of.is_some() || t.status.is_some() {
+                return refused("is a file, which goes in or comes out; write in or out before it");
+            }
+            return Ok(Kind::File(way));
+        }
         let RawType::Scalar(of) = t.of else {
             if way != Way::In || t.one_of.is_some() || t.status.is_some() {
                 return refused("is text, which goes in only; results of text come as u8[n]");
@@ -454,7 +467,9 @@ impl<'a> Scope<'a, '_> {
                 refused(self, "is the length of a work array, which not every caller passes")
             }
             RawKind::Typed(t) if t.extents.is_none() && t.way.is_none_or(Way::goes) => match t.of {
-                RawType::Str => refused(self, "is text; an expression has integers and characters"),
+                RawType::Str | RawType::File => {
+                    refused(self, "is text; an expression has integers and characters")
+                }
                 RawType::Scalar(Type::Number(d)) if !d.is_integer() && is_for != For::When => {
                     let what = if d.kind() == ElementKind::Complex { "complex" } else { "real" };
                     refused(self, &format!("is {what}; an expression has integers and characters"))

@@ -11,7 +11,7 @@ use crate::frame::{Header, kind};
 use crate::greeting::{self, Peer};
 use crate::net::{self, Address, Key, Keys, NetSocket};
 use crate::stream::{
-    CALLS, CONVERSATION, Channel, DESCRIPTORS, GREETING, NoPlace, RUN, Received, Stream, StreamSender,
+    CALLS, CONVERSATION, Channel, DESCRIPTORS, FILES, GREETING, NoPlace, RUN, Received, Stream, StreamSender,
 };
 use forebay_host::process::go_on_or_end;
 use forebay_host::sockets::{self, SocketPeer};
@@ -77,6 +77,11 @@ impl Failure {
     pub fn of(error: &Error) -> Failure {
         Failure { code: error.code() as u32, text: error.text().to_owned() }
     }
+
+    /// The error that it is.
+    pub(crate) fn into_error(self) -> Error {
+        Error::new(Code::from_number(self.code).unwrap_or(Code::Internal), self.text)
+    }
 }
 
 impl Message {
@@ -95,8 +100,7 @@ impl Message {
         if self.kind != kind::ERROR {
             return Ok(());
         }
-        let failure: Failure = self.parse()?;
-        Err(Error::new(Code::from_number(failure.code).unwrap_or(Code::Internal), failure.text))
+        Err(self.parse::<Failure>()?.into_error())
     }
 
     /// Whether it awaits an answer.
@@ -181,6 +185,11 @@ impl Wire {
     /// Makes a stream of the connection for what a run writes or a reader asks.
     pub fn into_run(self) -> Stream {
         self.stream.with(RUN)
+    }
+
+    /// Makes a stream of the connection for files that go with calls.
+    pub(crate) fn into_files(self) -> Stream {
+        self.stream.with(FILES)
     }
 
     pub(crate) fn over(stream: UnixStream) -> Result<Wire> {

@@ -30,8 +30,9 @@ use forebay_arena::{Block, Plain, Segment, View};
 use forebay_link::call::Room;
 use forebay_link::pool::Lease;
 use forebay_types::call::RequestId;
-use forebay_types::{ArrayMeta, DType, Element, Error, Param, Result, Scalar, Signature, ending};
+use forebay_types::{ArrayMeta, DType, Element, Error, Param, Result, Scalar, Signature, Way, ending};
 
+use crate::files::KeptFile;
 use crate::held::Turn;
 use crate::peer::Peer;
 use forebay_host::lock;
@@ -134,6 +135,8 @@ pub struct Call {
     pub(crate) slots: Vec<ParamValue>,
     pub(crate) caller: Option<Caller>,
     pub(crate) printed: Option<Box<Printed>>,
+    /// The files among them: which parameter, the client's number. They are kept while the service works on them.
+    pub(crate) files: Vec<(usize, u64, Arc<KeptFile>)>,
 }
 
 /// What a call printed to standard output and to standard error.
@@ -229,6 +232,24 @@ impl Call {
         }
     }
 
+    /// The service is over: what it was given is not needed any more, and if it went well, it has written what comes back.
+    pub(crate) fn end_files(&mut self, went_well: bool) -> Result<()> {
+        let Some(Caller { peer, .. }) = &self.caller else { return Ok(()) };
+        let mut outcome = Ok(());
+        for (at, number, file) in std::mem::take(&mut self.files) {
+            match file.way {
+                Way::Out if went_well && outcome.is_ok() => {
+                    let name = &self.signature.params()[at].name;
+                    let written = peer.files.is_written(&file);
+                    outcome = written.map_err(|e| e.within(format_args!("parameter {name}")));
+                }
+                Way::Out => {}
+                _ => peer.files.forget(peer.client, number),
+            }
+        }
+        outcome
+    }
+
     /// Whether the caller gave up: long services look now and then, and stop.
     pub fn cancelled(&self) -> bool {
         self.caller.as_ref().is_some_and(|c| !c.peer.wants(c.request))
@@ -275,7 +296,7 @@ impl<'a> Arg<'a> {
         }
     }
 
-    /// The text.
+    /// The text; of a file, its path: where it is to be read, or to be written.
     pub fn str(&self) -> Result<&str> {
         if self.param.dtype != DType::Str {
             return Err(self.is_not("text"));
@@ -300,8 +321,11 @@ impl<'a> Arg<'a> {
         }
     }
 
-    /// Gives a result of text or bytes its value.
+    /// Gives a result of text or bytes its value. A file is written at its path instead.
     pub fn set_bytes(&mut self, bytes: &[u8]) -> Result<()> {
+        if self.param.is_file {
+            return Err(self.is_not("text; write to its path"));
+        }
         if self.param.dtype == DType::Str && std::str::from_utf8(bytes).is_err() {
             return Err(Error::bad(format!("parameter {} is text and got other bytes", self.param.name)));
         }
@@ -377,6 +401,7 @@ mod tests {
             ],
             caller: None,
             printed: None,
+            files: Vec::new(),
         }
     }
 

@@ -3,6 +3,8 @@
 //! The request is another process's word: everything is checked against the signature again,
 //! and a block counts only as far as the client's block table says.
 
+use std::sync::Arc;
+
 use forebay_link::call::Room;
 use forebay_link::pool::Lease;
 use forebay_link::stream::LargePart;
@@ -13,6 +15,7 @@ use forebay_types::{ArrayMeta, Code, DType, Error, Given, Param, Result, Scalar}
 
 use crate::Call;
 use crate::call::{Caller, ParamValue, Printed, Store, Whose};
+use crate::files::KeptFile;
 use crate::held::Turn;
 use crate::peer::Peer;
 use crate::service::Service;
@@ -69,14 +72,20 @@ pub(crate) fn call(
     let mut from = From { data, peer: &caller.peer, parts, turns: &caller.turns, turned };
     let mut rest = items.iter();
     let mut slots = Vec::with_capacity(service.signature.params().len());
+    let mut files = Vec::new();
     for param in service.signature.params() {
         let slot = match param.is_passed() {
+            true if param.is_file => {
+                let (path, number, file) = file(rest.next(), param, &caller)?;
+                files.push((slots.len(), number, file));
+                path
+            }
             true => slot(rest.next(), param, &mut from)?,
             false => empty(param),
         };
         slots.push(slot);
     }
-    Ok(Call { signature: service.signature.clone(), slots, caller: Some(caller), printed: None })
+    Ok(Call { signature: service.signature.clone(), slots, caller: Some(caller), printed: None, files })
 }
 
 fn check(service: &Service, items: &[Item]) -> Result<()> {
@@ -93,6 +102,16 @@ fn check(service: &Service, items: &[Item]) -> Result<()> {
         })
         .collect();
     service.signature.check(&mut given)
+}
+
+/// A file that came before the call, or is to be written.
+fn file(item: Option<&Item>, param: &Param, caller: &Caller) -> Result<(ParamValue, u64, Arc<KeptFile>)> {
+    let Some(Item::Text(_, Location::Held { number, .. })) = item else {
+        return Err(corrupt(format!("parameter {} is a file and comes as something else", param.name)));
+    };
+    let file = caller.peer.files.of_call(caller.peer.client, *number, param.way)?;
+    let path = file.path().as_os_str().as_encoded_bytes().to_vec();
+    Ok((ParamValue::Text(path), *number, file))
 }
 
 fn empty(param: &Param) -> ParamValue {
@@ -207,6 +226,7 @@ pub(crate) fn reply(
         align(&mut bytes);
         for i in &coming {
             match &mut slots[*i] {
+                ParamValue::Text(_) if signature.params()[*i].is_file => continue,
                 ParamValue::Text(own) => bytes.extend_from_slice(own),
                 ParamValue::Array(_, Store::Own(buffer, len)) => {
                     bytes.extend_from_slice(&bytemuck::cast_slice(buffer)[..*len]);
@@ -237,6 +257,8 @@ fn item(param: &Param, slot: &ParamValue, at: &mut usize, leases: &mut u32) -> I
     };
     match slot {
         ParamValue::Scalar(s) => Item::Scalar(*s),
+        // It stays here until it is fetched.
+        ParamValue::Text(_) if param.is_file => Item::Text(DType::Str, Location::None { bytes: 0 }),
         ParamValue::Text(bytes) => Item::Text(param.dtype, inline(bytes.len())),
         ParamValue::Array(meta, store) => {
             let bytes = store.len();

@@ -4,7 +4,7 @@
 //! server's doorbell; the *leader* among the workers finds it ([`Running`] has them), checks it
 //! against the signature again, and runs the service on the arguments in place (`crew`, `worker`); the
 //! reply goes back through the client's other ring. Arrays that clients refer to lie in memory of the server
-//! (`held`), and calls that touch one take turns. The heart is a thread of its own, so a server that
+//! (`held`), and calls that touch one take turns; files of calls lie in its scratch space (`files`). The heart is a thread of its own, so a server that
 //! computes for a minute is still seen to live.
 //!
 //! ```no_run
@@ -27,6 +27,7 @@ mod announce;
 mod call;
 mod crew;
 mod decode;
+mod files;
 mod heart;
 mod held;
 mod listen;

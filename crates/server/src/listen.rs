@@ -6,12 +6,13 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use forebay_host::wait::{self, PollFlags};
-use forebay_link::call::Accepted;
+use forebay_link::call::{Accepted, FileLine};
 use forebay_link::wire::FIRST_ASK;
 use forebay_link::{Listener, Wire};
 use forebay_types::call::{Attached, ServerRequest};
 use forebay_types::{Code, Error, Result};
 
+use crate::files;
 use crate::peer::Peer;
 use crate::poller::ClientEntry;
 use crate::shared::Shared;
@@ -74,7 +75,7 @@ pub(crate) fn admit(shared: &Arc<Shared>, greet: impl FnOnce() -> Result<Wire> +
     }
 }
 
-fn attach_one(shared: &Shared, mut wire: Wire) -> Result<()> {
+fn attach_one(shared: &Arc<Shared>, mut wire: Wire) -> Result<()> {
     let message = match wire.receive(PATIENCE) {
         // Its descriptors could not be taken: it is told, lest it take this server for dead.
         Err(e) if e.code() == Code::Full => {
@@ -85,8 +86,12 @@ fn attach_one(shared: &Shared, mut wire: Wire) -> Result<()> {
         message => message?,
     };
     let id = message.id;
-    let (client, accepted) = match message.parse().and_then(|r| attach(shared, &mut wire, id, r, message.fds))
-    {
+    let request = message.parse();
+    if let Ok(ServerRequest::Files { client }) = request {
+        wire.answer(id, &attached(shared), &[])?;
+        return files::converse(shared, client, FileLine::over(wire));
+    }
+    let (client, accepted) = match request.and_then(|r| attach(shared, &mut wire, id, r, message.fds)) {
         Ok(accepted) => accepted,
         Err(e) => {
             wire.refuse(id, &e)?;
@@ -94,12 +99,16 @@ fn attach_one(shared: &Shared, mut wire: Wire) -> Result<()> {
         }
     };
     let (sender, receiver) = accepted.begin(wire, &shared.arguments, &shared.flusher)?;
-    let peer = Arc::new(Peer::new(client, sender, shared.budget.clone()));
+    let peer = Arc::new(Peer::new(client, sender, (shared.budget.clone(), shared.files.clone())));
     peer.beat();
     lock(&shared.peers).push(peer.clone());
     lock(&shared.newcomers).push(ClientEntry::new(peer, receiver));
     shared.touch();
     Ok(())
+}
+
+fn attached(shared: &Shared) -> Attached {
+    Attached { incarnation: shared.incarnation, pid: std::process::id(), name: shared.name.clone() }
 }
 
 /// Agrees with a client on the link.
@@ -110,9 +119,9 @@ fn attach(
     request: ServerRequest,
     fds: Vec<std::os::fd::OwnedFd>,
 ) -> Result<(u64, Accepted)> {
-    let ServerRequest::Attach { client } = request;
-    let attached =
-        Attached { incarnation: shared.incarnation, pid: std::process::id(), name: shared.name.clone() };
+    let ServerRequest::Attach { client } = request else {
+        return Err(Error::internal("a connection for files is no link of calls"));
+    };
     if lock(&shared.peers).len() >= CLIENTS {
         return Err(Error::new(
             Code::Full,
@@ -120,7 +129,7 @@ fn attach(
         ));
     }
     let accepted = Accepted::new(wire, fds, &shared.doorbell).map_err(|e| own_limit(shared, e))?;
-    wire.answer(id, &attached, &accepted.descriptors())?;
+    wire.answer(id, &attached(shared), &accepted.descriptors())?;
     Ok((client, accepted))
 }
 

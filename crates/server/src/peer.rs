@@ -13,6 +13,7 @@ use forebay_link::stream::LargePart;
 use forebay_link::{Header, PeerState};
 use forebay_types::call::{REPLY_BYTES, RequestId, kind};
 
+use crate::files::Files;
 use crate::held::Arrays;
 
 /// Most bytes of replies that wait for one client.
@@ -22,6 +23,8 @@ pub(crate) struct Peer {
     pub client: u64,
     /// What this server holds for it.
     pub arrays: Arrays,
+    /// Where files of its calls are kept.
+    pub files: Arc<Files>,
     /// Its requests that wait for their turn at an array.
     pub parked: AtomicU32,
     /// Nanoseconds of the workers' time that it has had, and what it missed while it asked for nothing.
@@ -31,11 +34,12 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    pub fn new(client: u64, sender: Sender, budget: Arc<Budget>) -> Peer {
+    pub fn new(client: u64, sender: Sender, (budget, files): (Arc<Budget>, Arc<Files>)) -> Peer {
         let arrays = Arrays::new(budget);
         Peer {
             client,
             arrays,
+            files,
             parked: AtomicU32::new(0),
             had: AtomicU64::new(0),
             gone: AtomicBool::new(false),

@@ -1,6 +1,6 @@
 //! A server from its making to its end.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
@@ -16,6 +16,7 @@ use forebay_types::{Code, Error, Result, Signature};
 
 use crate::announce::Announcer;
 use crate::call::Call;
+use crate::files::Files;
 use crate::service::{Body, Service};
 use crate::shared::Shared;
 use crate::{heart, listen, network, worker};
@@ -29,6 +30,7 @@ pub struct Server {
     name: String,
     workers: usize,
     memory: u64,
+    scratch: Option<(PathBuf, u64)>,
     listen: Option<Address>,
     supervised: bool,
     output: Option<Arc<Output>>,
@@ -51,6 +53,7 @@ impl Server {
             name: name.to_owned(),
             workers: 1,
             memory: half_of_all(),
+            scratch: None,
             listen: None,
             supervised: false,
             output: None,
@@ -68,6 +71,13 @@ impl Server {
     /// said.
     pub fn memory(mut self, bytes: u64) -> Server {
         self.memory = bytes;
+        self
+    }
+
+    /// Keeps files of calls in that directory, up to so many bytes; 10 GiB in the system's directory for temporary files if
+    /// this is not said. What a server that was killed has left there is removed at the start.
+    pub fn scratch(mut self, dir: &Path, bytes: u64) -> Server {
+        self.scratch = Some((dir.to_owned(), bytes));
         self
     }
 
@@ -109,6 +119,7 @@ impl Server {
     /// the broker find it.
     pub fn start(self, broker: Locator) -> Result<Running> {
         rlimits::raise_files();
+        let files = Files::new(&self.name, self.scratch)?;
         let listener = sockets::at_free_socket("server", Listener::bind)?;
         let socket = listener.path().to_owned();
         let shared = Arc::new(Shared::new(
@@ -116,7 +127,7 @@ impl Server {
             socket,
             self.services,
             self.workers as u32,
-            self.memory,
+            (self.memory, files),
             (self.supervised, self.output),
         )?);
         let wire = Announcer::connect(&broker)?;
@@ -283,6 +294,7 @@ impl Running {
         while let Some(thread) = { lock(&self.shared.spares).pop() } {
             let _ = thread.join();
         }
+        self.shared.files.close();
         // Closing the connections tells the clients.
         lock(&self.shared.peers).clear();
     }

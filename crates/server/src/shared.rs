@@ -15,6 +15,7 @@ use forebay_types::usage::Usage;
 use forebay_types::{Code, Error, Result};
 
 use crate::crew::{Crew, SPARES, Spare};
+use crate::files::Files;
 use crate::parked::Ready;
 use crate::peer::Peer;
 use crate::poller::{ClientEntry, Poller};
@@ -48,6 +49,8 @@ pub(crate) struct Shared {
     pub services: RwLock<QuickMap<String, Arc<Service>>>,
     /// Counts the changes of that, under its lock.
     pub changes: AtomicU64,
+    /// Files of calls.
+    pub files: Arc<Files>,
     /// For the arrays of all clients.
     pub budget: Arc<Budget>,
     /// The most that one client may have mapped here; 0: no limit.
@@ -81,7 +84,7 @@ impl Shared {
         socket: std::path::PathBuf,
         mut services: QuickMap<String, Arc<Service>>,
         workers: u32,
-        memory: u64,
+        (memory, files): (u64, Files),
         (supervised, output): (bool, Option<Arc<Output>>),
     ) -> Result<Shared> {
         let mut number = [0; 8];
@@ -101,6 +104,7 @@ impl Shared {
             flusher: Arc::default(),
             services: RwLock::new(services),
             changes: AtomicU64::new(0),
+            files: Arc::new(files),
             budget: Budget::new(memory),
             room: rlimits::address_space_left().map_or(0, |left| left / SHARES),
             crew: Crew::new(workers, SPARES, Poller::default()),

@@ -234,7 +234,11 @@ impl Worker<'_> {
         *self.place.serves.borrow_mut() = Some((peer.clone(), id));
         let printing = self.shared.printing.as_ref().filter(|_| !service.is_own());
         let printing = printing.map(|p| (p, p.begin(service.is_told_exactly())));
-        let result = run_body(&service, &mut call);
+        let mut result = run_body(&service, &mut call);
+        if !call.files.is_empty() {
+            let files = call.end_files(result.is_ok());
+            result = result.and(files);
+        }
         *self.place.serves.borrow_mut() = None;
         call.keep_what_is_looked_at();
         let ran = if timed { now_ns().saturating_sub(begin) } else { 0 };

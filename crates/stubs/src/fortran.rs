@@ -11,7 +11,9 @@ const LINE: usize = 120;
 
 /// The module `STEM_remote`. Routines of convention C are left out: Fortran calls them by interfaces of its own.
 pub fn fortran(library: &Library, file: &str) -> Result<String> {
-    let is_fortran = |r: &&Routine| r.convention == Convention::Fortran;
+    // Native stubs have no routines with files.
+    let has_files = |r: &Routine| r.args.iter().any(|arg| matches!(arg.kind, Kind::File(_)));
+    let is_fortran = |r: &&Routine| r.convention == Convention::Fortran && !has_files(r);
     if !library.routines.iter().any(|r| is_fortran(&r)) {
         return Err(Error::bad(format!(
             "{file} has no routine of the convention fortran, and only those have interfaces of Fortran; write `set \
@@ -55,7 +57,7 @@ fn procedure(text: &mut String, r: &Routine) {
                 (number(*d), Way::In, String::new())
             }
             Kind::Length(_) => ("integer(c_size_t)".into(), Way::In, String::new()),
-            Kind::Str => ("character(kind=c_char)".into(), Way::In, "(*)".into()),
+            Kind::Str | Kind::File(_) => ("character(kind=c_char)".into(), Way::In, "(*)".into()),
             Kind::Null => ("type(c_ptr)".into(), Way::In, String::new()),
         };
         // An array that is written in part keeps the rest, so none is intent(out).

@@ -30,10 +30,17 @@ pub fn native(library: &Library, file: &str, also: &[String]) -> Result<String> 
     );
     c.push_str(&include_str!("runtime.c").replace("/* (integers) */\n", INTEGERS));
     let _ = writeln!(c, "static const int fbs_only_changed = {};", u8::from(library.settings.only_changed));
-    let (routines, left_out): (Vec<&Routine>, Vec<&Routine>) =
-        library.routines.iter().filter(|r| r.chain.is_none()).partition(|r| !has_fortran_text(r));
+    let (routines, left_out): (Vec<&Routine>, Vec<&Routine>) = library
+        .routines
+        .iter()
+        .filter(|r| r.chain.is_none())
+        .partition(|r| !has_fortran_text(r) && !has_files(r));
     for routine in left_out {
-        let _ = writeln!(c, "/* {}: left out, for a stub cannot tell how long its text is */", routine.name);
+        let why = match has_files(routine) {
+            true => "its files travel by the functions of `forebay stubs` without --native",
+            false => "a stub cannot tell how long its text is",
+        };
+        let _ = writeln!(c, "/* {}: left out, for {why} */", routine.name);
     }
     let symbols = || routines.iter().copied();
     for routine in symbols() {
@@ -61,6 +68,10 @@ pub fn native(library: &Library, file: &str, also: &[String]) -> Result<String> 
 /// Whether it takes a text of any length, which a program in C that calls it may not say.
 fn has_fortran_text(r: &Routine) -> bool {
     r.convention == Convention::Fortran && r.args.iter().any(|arg| matches!(arg.kind, Kind::Str))
+}
+
+fn has_files(r: &Routine) -> bool {
+    r.args.iter().any(|arg| matches!(arg.kind, Kind::File(_)))
 }
 
 fn stub(c: &mut String, r: &Routine) {

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import builtins
 import operator
+import os
 from typing import Any
 
 import forebay as fb
@@ -66,9 +67,9 @@ def _call(client: Any, name: str, *args: Any) -> Any:
 "#;
 
 /// Words of Python, and names that the module uses itself.
-const RESERVED: [&str; 20] = [
+const RESERVED: [&str; 21] = [
     "and", "as", "class", "client", "def", "del", "for", "from", "if", "import", "in", "is", "lambda", "not",
-    "or", "pass", "with", "fb", "np", "operator",
+    "or", "pass", "with", "fb", "np", "operator", "os",
 ];
 
 fn name_of(name: &str) -> String {
@@ -92,6 +93,7 @@ pub fn python(library: &Library, file: &str) -> String {
 enum Given<'a> {
     Scalar(Type),
     Text,
+    File,
     Array(&'a Array),
 }
 
@@ -115,10 +117,12 @@ fn function(text: &mut String, r: &Routine) {
             Kind::Scalar(s) if s.of == Type::Char => (Given::Text, Way::In),
             Kind::Scalar(s) => (Given::Scalar(s.of), s.way),
             Kind::Array(a) => (Given::Array(a), a.way),
+            Kind::File(way) => (Given::File, *way),
             _ => (Given::Text, Way::In),
         };
         let hint = match &given {
             Given::Text => "str".to_owned(),
+            Given::File => "str | os.PathLike[str]".to_owned(),
             Given::Scalar(of) => scalar(*of).to_owned(),
             Given::Array(a) => format!("npt.NDArray[{}]", numpy(a.dtype)),
         };
@@ -143,6 +147,12 @@ fn function(text: &mut String, r: &Routine) {
                     numpy(a.dtype),
                     order(a)
                 ));
+                returned.push(name.clone());
+                passed.push(name.clone());
+            }
+            // Its path is given, and is what the call returns.
+            (Given::File, Way::Out) => {
+                first.push(format!("{name}: {hint}"));
                 returned.push(name.clone());
                 passed.push(name.clone());
             }
@@ -228,6 +238,7 @@ fn checked(r: &Routine, name: &str, given: &Given) -> String {
             Some(range) => line("integer", format!("{}, {}", range.start(), range.end())),
             None => String::new(),
         },
+        Given::File => String::new(),
         Given::Text => {
             let is_char = r.args.iter().any(|a| {
                 name_of(&a.name) == *name && matches!(&a.kind, Kind::Scalar(s) if s.of == Type::Char)
@@ -238,7 +249,7 @@ fn checked(r: &Routine, name: &str, given: &Given) -> String {
 }
 
 fn is_scalar(r: &Routine, name: &str) -> bool {
-    r.args.iter().any(|a| name_of(&a.name) == name && matches!(a.kind, Kind::Scalar(_)))
+    r.args.iter().any(|a| name_of(&a.name) == name && matches!(a.kind, Kind::Scalar(_) | Kind::File(_)))
 }
 
 /// How a size is seen at an array that is given.

@@ -165,6 +165,13 @@ fn argument(c: &mut String, r: &Routine, i: usize, arg: &Arg) {
         }
         Kind::Scalar(s) => scalar(c, i, s.way, s.of.dtype(), &name),
         Kind::Array(a) => array(c, r, i, a, &name),
+        Kind::File(way) => {
+            let way = direction(*way);
+            let _ = writeln!(
+                c,
+                "    args[{i}].kind = FB_FILE, args[{i}].direction = {way}, args[{i}].dtype = FB_STR, args[{i}].data = (void *){name};"
+            );
+        }
         _ => text(c, i, &name),
     }
 }

@@ -14,7 +14,7 @@
 //!  place:    0 | inline: at u32, bytes u32        result:   as an argument
 //!            1 | block:  segment u32, index u32, bytes u64
 //!            2 | none:   bytes u64 (the other side makes room)
-//!            3 | held:   number u64, bytes u64 (an array that the server holds)
+//!            3 | held:   number u64, bytes u64 (an array that the server holds; with a text, a file)
 //! ```
 //!
 //! Nothing here trusts a length: [`get_call`] and [`get_outcome`] check every place against the array it belongs to and the bytes that are there.
@@ -103,6 +103,11 @@ pub enum ServerRequest {
         /// Number of the client, unique for its life.
         client: u64,
     },
+    /// This connection is for files of my calls ([`crate::file`]). Answer: [`Attached`].
+    Files {
+        /// Number of the client.
+        client: u64,
+    },
 }
 
 /// What a server says to a client that attached itself.
@@ -133,9 +138,10 @@ pub enum Location {
         /// Length.
         bytes: u64,
     },
-    /// In an array that the server holds for this client (see [`crate::held`]).
+    /// In an array that the server holds for this client (see [`crate::held`]), or, for a text, in a file that it keeps
+    /// for it (see [`crate::file`]).
     Held {
-        /// The number that the client gave the array.
+        /// The number that the client gave it.
         number: u64,
         /// Length.
         bytes: u64,

@@ -54,9 +54,9 @@ impl Signature {
         self.check_extents(given)
     }
 
-    /// The parameters whose values go to the server, in order.
+    /// The parameters whose values go to the server, in order, and the paths of files that come.
     pub fn sent(&self) -> impl Iterator<Item = &Param> {
-        self.params().iter().filter(|p| p.way.goes())
+        self.params().iter().filter(|p| p.is_sent())
     }
 
     /// Checks that what goes says how large each array is that only comes: for calls whose results are made anew.

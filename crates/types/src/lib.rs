@@ -25,6 +25,7 @@ pub mod directory;
 mod dtype;
 mod element;
 mod error;
+pub mod file;
 pub mod held;
 pub mod limits;
 pub mod line;

@@ -3,6 +3,8 @@
 
 /// Longest name of a data set, table, service, diagram or parameter, in bytes.
 pub const NAME_BYTES: usize = 255;
+/// Longest name of a file that goes with a call, in bytes.
+pub const FILE_NAME_BYTES: usize = 255;
 /// Highest rank (number of dimensions) of an array.
 pub const RANK: usize = 8;
 /// Longest unit, in bytes.

@@ -4,13 +4,15 @@
 //! ```text
 //! dgemm(in m:i32, in n:i32, in k:i32, in a:f64[m,k], in b:f64[k,n], inout c:f64[m,n])
 //! log(in text:str, out line:i64) effects
+//! sim(in mesh:file, in steps:i32, out log:file)
 //! ```
 //!
 //! A parameter is `[in|out|inout] name:dtype[extents] [order C|F]`; without a direction it is `inout`.
 //! Its elements arrive in the order in which the caller has them; a service that can use one order only
 //! demands it: `order F` (the first index runs fastest) or `order C` (the last one), and an array that
 //! lies otherwise is copied. An extent is a number, a name, or a product such as `2*n` or `n**2`; a name is an integer scalar of the
-//! same signature or a free one, and free names must agree wherever they stand. `status` behind an integer that comes
+//! same signature or a free one, and free names must agree wherever they stand. A `file` goes in or comes out: the caller
+//! passes a path of his, and the service gets one of its own. `status` behind an integer that comes
 //! back says that it is 0 when the service ended well: `out info:i32 status`. The mark
 //! `effects` says that running the service twice is not the same as running it once: such calls
 //! are never issued again after a server was lost. Behind it `cost n*n*n` says how the work of a call grows ([`crate::Cost`]).
@@ -26,6 +28,8 @@ use std::fmt;
 
 use crate::{Cost, DType, Error, Given, Name, Order, Result, limits};
 
+/// The type of a file in a signature.
+const FILE: &str = "file";
 /// Longest text of a signature, in bytes.
 pub const SIGNATURE_BYTES: usize = 8 * 1024;
 /// The highest power of a name.
@@ -80,7 +84,7 @@ pub struct Param {
     pub name: String,
     /// Which way it travels.
     pub way: Way,
-    /// Its dtype; of an array, that of the elements.
+    /// Its dtype; of an array, that of the elements; of a file, that of its path.
     pub dtype: DType,
     /// The extents of an array; a scalar, text or bytes have none.
     pub extents: Option<Vec<Extent>>,
@@ -88,17 +92,30 @@ pub struct Param {
     pub order: Option<Order>,
     /// It says how the service ended: 0 if well.
     pub is_status: bool,
+    /// It is a file: both sides have a path, and what is there travels.
+    pub is_file: bool,
 }
 
 impl Param {
-    /// Whether a caller passes it: all but pure results that are not arrays, which are returned.
+    /// Whether a caller passes it: all but pure results that are not arrays, which are returned. Of a file that comes the
+    /// caller passes the path.
     pub fn is_passed(&self) -> bool {
-        self.way.goes() || self.extents.is_some()
+        self.is_sent() || self.extents.is_some()
     }
 
-    /// Whether it is returned as a value: scalars, text and bytes that come back.
+    /// Whether what the caller passes for it is sent: what goes, and the path of a file that comes.
+    pub fn is_sent(&self) -> bool {
+        self.way.goes() || self.is_file
+    }
+
+    /// Whether it is returned as a value: scalars, text and bytes that come back, and the path of a file that does.
     pub fn is_returned(&self) -> bool {
         self.way.comes() && self.extents.is_none()
+    }
+
+    /// Whether a service returns it: what is returned but files, which it writes.
+    pub fn is_given_back(&self) -> bool {
+        self.is_returned() && !self.is_file
     }
 
     pub(crate) fn is_integer_scalar(&self) -> bool {
@@ -112,6 +129,7 @@ pub struct Signature {
     name: Name,
     params: Vec<Param>,
     effects: bool,
+    has_files: bool,
     cost: Option<Cost>,
 }
 
@@ -158,7 +176,8 @@ impl Signature {
         let within = |e: Error| e.within(format_args!("signature of {name}"));
         let params = read_params(params).map_err(within)?;
         check_params(&params).map_err(within)?;
-        Ok(Signature { name, params, effects: false, cost: None })
+        let has_files = params.iter().any(|p| p.is_file);
+        Ok(Signature { name, params, effects: false, has_files, cost: None })
     }
 
     /// Returns the signature with the mark `effects`, or without it.
@@ -188,6 +207,11 @@ impl Signature {
     /// Whether running it twice is not the same as running it once.
     pub fn effects(&self) -> bool {
         self.effects
+    }
+
+    /// Whether any parameter is a file.
+    pub fn has_files(&self) -> bool {
+        self.has_files
     }
 
     /// How its work grows, if the service says so.
@@ -277,8 +301,20 @@ fn read_param(text: &str) -> Result<Param> {
     if order.is_some() && extents.as_ref().is_none_or(|e| e.len() < 2) {
         return Err(wrong("has less than two extents, so there is one order only; leave it out"));
     }
-    let dtype = DType::parse(dtype).map_err(|e| e.within(format_args!("parameter {name}")))?;
-    let param = Param { name: name.to_owned(), way, dtype, extents, order, is_status };
+    let is_file = dtype == FILE;
+    if is_file && extents.is_some() {
+        return Err(wrong("is an array of files, which is not known; take one file, or several parameters"));
+    }
+    if is_file && way == Way::InOut {
+        return Err(wrong(
+            "is a file and goes both ways; a file goes in or comes out, so take two: in x:file, out y:file",
+        ));
+    }
+    let dtype = match is_file {
+        true => DType::Str,
+        false => DType::parse(dtype).map_err(|e| e.within(format_args!("parameter {name}")))?,
+    };
+    let param = Param { name: name.to_owned(), way, dtype, extents, order, is_status, is_file };
     if is_status && !(param.is_integer_scalar() && way.comes()) {
         return Err(wrong("is no integer that comes back, which a status is"));
     }
@@ -387,6 +423,9 @@ impl fmt::Display for Extent {
 impl Param {
     /// Dtype, extents and the order demanded, or that it is the status: `f64[n,m] order F`, `i32 status`.
     pub fn kind(&self) -> String {
+        if self.is_file {
+            return FILE.to_owned();
+        }
         let Some(extents) = &self.extents else {
             return format!("{}{}", self.dtype, if self.is_status { " status" } else { "" });
         };
@@ -432,6 +471,7 @@ mod tests {
             "lib/fft(in n:i64, in x:c128[2*n], out y:c128[3,2*n*n])",
             "lu(inout a:f64[n,n] order F, out p:i32[n], in b:f64[n,m] order C) effects",
             "solve(inout a:f64[n,n], out info:i32 status)",
+            "sim(in mesh:file, in steps:i32, out log:file) effects",
             "lu(inout a:f64[n,n], in m:i64) effects cost n*n*n + 2*m",
         ] {
             assert_eq!(Signature::parse(text).unwrap().to_string(), text);
@@ -466,6 +506,11 @@ mod tests {
             ("f(in n:f64, in x:f64[n])", "no integer that the caller passes"),
             ("f(out n:i64, in x:f64[n])", "no integer that the caller passes"),
             ("f(in x:str[n])", "arrays of str are not known"),
+            ("f(in x:file[n])", "an array of files"),
+            ("f(x:file)", "in x:file, out y:file"),
+            ("f(inout x:file)", "goes both ways"),
+            ("f(in x:file status)", "no integer that comes back"),
+            ("f(in n:file, in x:f64[n])", "no integer that the caller passes"),
             ("(in x:f64)", "is empty"),
             ("f(,)", "has no \":dtype\""),
             (")(", "parentheses the wrong way"),
@@ -484,11 +529,14 @@ mod tests {
 
         #[test]
         fn what_is_read_is_written_the_same(
-            params in proptest::collection::vec((0usize..3, 0usize..13, proptest::option::of(
+            params in proptest::collection::vec((0usize..3, 0usize..14, proptest::option::of(
                 proptest::collection::vec((1u64..9, 0usize..3), 1..4))), 0..6)
         ) {
             let names = ["n", "m", "k"];
             let text: Vec<String> = params.iter().enumerate().map(|(i, (way, dtype, extents))| {
+                if *dtype == 13 {
+                    return format!("{} p{i}:file", ["in", "out"][*way % 2]);
+                }
                 let dtype = DType::all().nth(*dtype).unwrap();
                 let extents = extents.as_ref().map(|e| {
                     let e: Vec<String> = e.iter().map(|(f, n)| format!("{f}*{}", names[*n])).collect();

@@ -186,7 +186,7 @@ static void references(fb_client *client)
 /* Arrays on a server, written and read where the elements lie apart, in both orders. */
 static void references_apart(fb_client *client)
 {
-    double field[4][5], back[4][5], dense[2][3];
+    double field[4][5], back[4][5], dense[2][3], turned_dense[3][2];
     for (int i = 0; i < 20; ++i) (&field[0][0])[i] = i, (&back[0][0])[i] = -1;
     const int64_t rows[2] = { 2, 3 }, lines[2] = { sizeof *field, sizeof **field };
     const int64_t columns[2] = { 3, 2 }, turned[2] = { sizeof **field, sizeof *field };
@@ -203,6 +203,11 @@ static void references_apart(fb_client *client)
     CHECK(info.order == FB_COLUMN_MAJOR && info.shape[0] == 3 && info.shape[1] == 2);
     OK(fb_ref_get(by_columns, FB_DENSE_F(dense, FB_F64, 3, 2)));
     CHECK(dense[0][0] == 6 && dense[0][2] == 8 && dense[1][0] == 11 && dense[1][2] == 13);
+    /* Into memory of the other order. */
+    OK(fb_ref_get(by_rows, FB_DENSE_F(turned_dense, FB_F64, 2, 3)));
+    CHECK(turned_dense[0][0] == 6 && turned_dense[2][0] == 8 && turned_dense[0][1] == 11 && turned_dense[2][1] == 13);
+    OK(fb_ref_get(by_columns, FB_DENSE(turned_dense, FB_F64, 3, 2)));
+    CHECK(turned_dense[0][0] == 6 && turned_dense[2][0] == 8 && turned_dense[0][1] == 11 && turned_dense[2][1] == 13);
     for (int i = 0; i < 20; ++i) (&field[0][0])[i] += 100;
     OK(fb_ref_put(by_rows, &inside));
     OK(fb_ref_put(by_columns, &fortran));

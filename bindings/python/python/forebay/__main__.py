@@ -59,6 +59,7 @@ def options(argv: list[str] | None) -> argparse.Namespace:
     serve.add_argument("--workers", type=int, help="requests served at a time (1)")
     serve.add_argument("--name", help="name of the server, for people (the file's)")
     serve.add_argument("--memory", help="memory for arrays that clients refer to, as 4GiB (half of all)")
+    serve.add_argument("--scratch", help="where files of calls are kept, and how much of them: DIR:SIZE")
     serve.add_argument("--listen", help="address for clients of other hosts, tcp://HOST:PORT")
     serve.add_argument("--broker", help="socket of the broker, or its address fb://HOST:PORT")
     serve.add_argument(
@@ -102,7 +103,14 @@ def main(argv: list[str] | None = None) -> int:
 
         def make() -> Server:
             kind = SupervisedServer if args.restart else Server
-            return kind(*services, workers=args.workers, name=name, memory=args.memory, listen=args.listen)
+            return kind(
+                *services,
+                workers=args.workers,
+                name=name,
+                memory=args.memory,
+                scratch=args.scratch,
+                listen=args.listen,
+            )
 
         def started(server: Server) -> None:
             _tell(server, args.workers or 1, services)

@@ -224,7 +224,13 @@ class Steps:
 @final
 class Server:
     def __new__(
-        cls, name: str, workers: int, memory: str | None, listen: str | None, supervised: bool
+        cls,
+        name: str,
+        workers: int,
+        memory: str | None,
+        scratch: str | None,
+        listen: str | None,
+        supervised: bool,
     ) -> Server: ...
     def add(
         self, name: str, parameters: str, effects: bool, cost: str | None, function: Callable[..., Any]

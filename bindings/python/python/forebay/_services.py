@@ -56,8 +56,9 @@ def service(
     """Marks a function as a service: ``@fb.service("in a:f64, in x:f64[n], inout y:f64[n]")``.
 
     Each parameter is ``[in|out|inout] name:dtype[extents]``, ``inout`` when no direction is written. Extents are
-    numbers, names of integer parameters, free names that must agree, or products such as ``2*n``. The
-    function gets scalars as numbers, ``str`` and ``bytes``, and arrays as NumPy views of shared memory: it
+    numbers, names of integer parameters, free names that must agree, or products such as ``2*n``. With the dtype
+    ``file`` it is a file, ``in`` or ``out``: the function gets a :class:`pathlib.Path` of its own, where it reads the file, or
+    writes it. The function gets scalars as numbers, ``str`` and ``bytes``, and arrays as NumPy views of shared memory: it
     writes results into ``out`` and ``inout`` arrays in place and returns results that are no arrays (a tuple
     when there are several). It may instead return all that is ``out``, arrays too, which are copied. An ``in`` array is
     read-only, and so are the others when the call is over: copy what you keep. The function itself stays as it is.
@@ -127,7 +128,8 @@ class Server:
     ``services``: functions marked by :func:`service`. ``workers``: so many requests are served at a time;
     one by default, so a server serves them in the order of their coming; while a service waits for a call of its own,
     others may be served. ``memory``: so much it holds for references
-    of its clients (``"4GiB"``); half of the machine's by default. ``listen``: where it listens for clients of other
+    of its clients (``"4GiB"``); half of the machine's by default. ``scratch``: where it keeps files of calls, and how much of
+    them (``"/scratch/me:50GiB"``); 10 GiB in the directory for temporary files by default. ``listen``: where it listens for clients of other
     hosts (``"tcp://HOST:PORT"``); at any port by default, when its agent listens or is on another host.
     """
 
@@ -139,6 +141,7 @@ class Server:
         workers: int | None = None,
         name: str | None = None,
         memory: str | int | None = None,
+        scratch: str | None = None,
         listen: str | None = None,
     ) -> None:
         count = 1 if workers is None else workers
@@ -149,7 +152,7 @@ class Server:
         self.broker = ""
         """Where the broker is that it is announced to; empty before the start."""
         self._native = _forebay.Server(
-            self.name, count, None if memory is None else str(memory), listen, self._is_supervised
+            self.name, count, None if memory is None else str(memory), scratch, listen, self._is_supervised
         )
         for function in services:
             self.add(function)
@@ -201,6 +204,7 @@ def serve(
     workers: int | None = None,
     name: str | None = None,
     memory: str | int | None = None,
+    scratch: str | None = None,
     listen: str | None = None,
     restart: bool = False,
 ) -> None:
@@ -224,7 +228,7 @@ def serve(
 
     def make() -> Server:
         kind = SupervisedServer if restart else Server
-        return kind(*services, workers=workers, name=name, memory=memory, listen=listen)
+        return kind(*services, workers=workers, name=name, memory=memory, scratch=scratch, listen=listen)
 
     if restart:
         serve_again_and_again(make, broker)

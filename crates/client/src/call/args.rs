@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use forebay_arena::{Block, View};
+use forebay_arena::{Block, View, zeros};
 use forebay_link::pool::Pool;
 use forebay_types::call::INLINE_BYTES;
 use forebay_types::{ArrayMeta, Element, Error, Given, Order, Result, Scalar, Shape, Strided};
@@ -15,7 +15,7 @@ use super::transfer::OwnCopy;
 pub enum Arg<'a> {
     /// A scalar; it is converted to the dtype of its parameter if its value survives that.
     Scalar(Scalar),
-    /// Text.
+    /// Text, or the path of a file.
     Str(&'a str),
     /// Bytes.
     Bytes(&'a [u8]),
@@ -143,39 +143,40 @@ impl<'a> Arg<'a> {
     }
 
     /// Its elements one behind the other.
-    pub(super) fn bytes(&self) -> Cow<'_, [u8]> {
-        match self {
+    pub(super) fn bytes(&self) -> Result<Cow<'_, [u8]>> {
+        Ok(match self {
             Arg::Scalar(_) | Arg::Ref(..) => Cow::Borrowed(&[]),
             Arg::Str(text) => Cow::Borrowed(text.as_bytes()),
             Arg::Bytes(bytes) | Arg::In(_, bytes) => Cow::Borrowed(bytes),
             Arg::Mut(_, bytes) => Cow::Borrowed(bytes),
-            Arg::Strided(_, strided, bytes) => Cow::Owned(gathered(strided, bytes)),
-            Arg::StridedMut(_, strided, bytes) => Cow::Owned(gathered(strided, bytes)),
-        }
+            Arg::Strided(_, strided, bytes) => return gathered(strided, bytes),
+            Arg::StridedMut(_, strided, bytes) => return gathered(strided, bytes),
+        })
     }
 
     /// Its elements one behind the other, in memory of their own.
     pub(super) fn copied(&self, pool: &Pool) -> Result<OwnCopy> {
         let len = self.len();
         if len <= INLINE_BYTES {
-            return Ok(OwnCopy::small(self.bytes().into_owned()));
+            return Ok(OwnCopy::small(self.bytes()?.into_owned()));
         }
         let mut lease = pool.take(len as u64)?;
         match self {
             Arg::Strided(_, strided, bytes) => strided.gather(bytes, lease.bytes_mut()),
             Arg::StridedMut(_, strided, bytes) => strided.gather(bytes, lease.bytes_mut()),
-            _ => lease.bytes_mut().copy_from_slice(&self.bytes()),
+            _ => lease.bytes_mut().copy_from_slice(&self.bytes()?),
         }
         Ok(OwnCopy::large(lease))
     }
 
     /// Copies its elements to where a large argument lies.
-    pub(super) fn fill(&self, block: &Block) {
+    pub(super) fn fill(&self, block: &Block) -> Result<()> {
         match self {
             Arg::Strided(_, strided, bytes) => block.view().gather(strided, bytes, 0),
             Arg::StridedMut(_, strided, bytes) => block.view().gather(strided, bytes, 0),
-            _ => block.write_from(0, &self.bytes()),
+            _ => block.write_from(0, &self.bytes()?),
         }
+        Ok(())
     }
 
     /// Is the caller's alone again: nobody looks at what it borrowed any more.
@@ -213,10 +214,10 @@ impl<'a> Arg<'a> {
     }
 }
 
-fn gathered(strided: &Strided, bytes: &[u8]) -> Vec<u8> {
-    let mut out = vec![0; strided.bytes()];
+fn gathered<'a>(strided: &Strided, bytes: &[u8]) -> Result<Cow<'a, [u8]>> {
+    let mut out = zeros(strided.bytes())?;
     strided.gather(bytes, &mut out);
-    out
+    Ok(Cow::Owned(out))
 }
 
 impl<'a> From<&'a Reference> for Arg<'a> {

@@ -88,7 +88,7 @@ impl Knock<'_> {
 }
 
 /// What a failed attachment says.
-fn judged(NotLetIn { error: e, is_full }: NotLetIn) -> Sent {
+pub(super) fn judged(NotLetIn { error: e, is_full }: NotLetIn) -> Sent {
     match e.code() {
         _ if is_full => Sent::Unreached(e),
         Code::ServerLost | Code::NotFound => Sent::Lost(e),

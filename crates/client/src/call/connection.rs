@@ -20,6 +20,7 @@ use rustix::event::PollFlags;
 use super::ahead::Ahead;
 use super::attach::Knock;
 use super::estimate::{Estimates, Size};
+use super::files::{FileSide, Route};
 use super::pace::Ns;
 use super::queue::Queue;
 use super::transfer::Large;
@@ -174,6 +175,8 @@ pub(super) struct Connection {
     queue: Arc<Queue>,
     /// Calls that are complete and whose results may lie in the segment still.
     complete: Mutex<Vec<Weak<Pending>>>,
+    /// Where files of calls go.
+    pub files: FileSide,
     lost: OnceLock<Lost>,
 }
 
@@ -256,12 +259,14 @@ impl Connection {
     pub fn attach(info: Arc<ServerInfo>, client: &Client, reach: &Reach) -> Result<Connection, NotLetIn> {
         let is_near = info.place.is_empty() || info.place == identity::here();
         let knock = Knock::at(&info);
+        let by_socket = is_near && reach.transport == Transport::Nearest;
+        let door = door(&info, reach)?;
         let (sender, receiver) = call::dial(&Target {
             server: &info,
             client: client.id,
             doorbell: client.doorbell,
-            by_socket: is_near && reach.transport == Transport::Nearest,
-            door: door(&info, reach)?,
+            by_socket,
+            door: door.clone(),
             silence: reach.silence,
             flusher: client.flusher,
             still: &|process| knock.still(process),
@@ -276,6 +281,7 @@ impl Connection {
             count: AtomicU32::new(0),
             queue: client.queue.clone(),
             complete: Mutex::default(),
+            files: FileSide::new(Route { client: client.id, by_socket, door, silence: reach.silence }),
             lost: OnceLock::new(),
         })
     }
@@ -497,7 +503,8 @@ impl Connection {
         while let Some(arrived) = receiver.next(frame)? {
             any = true;
             self.take(frame, arrived)?;
-            if !receiver.has_more() {
+            // Where the next reply will be lies with the other core: without one under way it is not fetched.
+            if !self.is_busy() || !receiver.has_more() {
                 break;
             }
         }

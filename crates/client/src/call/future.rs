@@ -4,6 +4,7 @@
 //! lost) and results are written into them when it is complete, in the thread that waits.
 
 mod again;
+mod canceller;
 mod together;
 
 use std::sync::Arc;
@@ -12,12 +13,13 @@ use std::time::{Duration, Instant};
 
 use forebay_link::standing;
 use forebay_types::call::{Outcome, get_outcome};
-use forebay_types::directory::{Incarnation, ServerInfo};
+use forebay_types::directory::ServerInfo;
 use forebay_types::{Code, Error, Given, Param, Result, Signature};
 
 use super::args::{Arg, Value};
 use super::connection::{Connection, Pending, Returned, Told};
 use super::estimate::{Size, bytes_of};
+use super::files::{self, Carried, LocalFile};
 use super::queue::{self, End, Queued, WaitingCall};
 use super::reference::{self, Reference};
 use super::reply::Printed;
@@ -26,7 +28,9 @@ use super::table::Offer;
 use super::tied::Tied;
 use super::transfer::{OwnCopy, Transfer};
 use super::{Asked, Choice, Client, Inner, Sent, late, reply, spare};
+use again::Tries;
 
+pub use canceller::Canceller;
 pub use together::{cancel_all, probe_any, wait_all, wait_any};
 
 /// The connection to a server may be cut so often under one call: before anything of it was sent, and after.
@@ -80,15 +84,14 @@ pub struct Future<'a> {
     /// Copies of them that are sent in their place, or none.
     kept: Vec<Option<OwnCopy>>,
     given: Vec<Given>,
+    /// Its files, and where they are kept just now.
+    files: Vec<LocalFile>,
+    carried: Option<Carried>,
     transfer: Transfer,
     id: u64,
     issue: u32,
-    /// Servers that were lost with it or did not take it.
-    tried: Vec<Incarnation>,
-    /// Those to which the connection was cut, and which get it once more.
-    cut: Vec<Incarnation>,
-    /// Since when it waits for a server that was not tried yet.
-    waits: Option<Instant>,
+    /// What came of sending it before, if it did not simply go: most calls do.
+    tries: Option<Box<Tries>>,
     /// The caller's time, counted from here; for the server, which may spare itself the work.
     allowed: Option<Duration>,
     /// None when nobody wants to know where the time goes.
@@ -102,35 +105,9 @@ pub struct Future<'a> {
     /// Set by another thread that gives it up.
     given_up: Option<Arc<AtomicBool>>,
     /// What the service printed, if it has failed.
-    printed: Option<Printed>,
-    /// Servers that died when it had begun there, as far as is known.
-    died: Vec<Incarnation>,
+    printed: Option<Box<Printed>>,
     /// The server that has answered, of a service that has a status.
     answered: Option<Arc<ServerInfo>>,
-    /// How the last server was lost, of a call that waits for room at another one.
-    lost: Option<(Error, Arc<ServerInfo>)>,
-}
-
-/// Gives a call up from any thread, also while another one waits for it.
-pub struct Canceller {
-    inner: Arc<Inner>,
-    given_up: Arc<AtomicBool>,
-}
-
-impl Canceller {
-    /// Whoever waits for the call cancels it and gets `Cancelled`; if nobody waits, whoever looks at it next.
-    pub fn cancel(&self) {
-        if self.inner.check_process().is_err() {
-            return; // the call is the parent's, and its doorbell, too
-        }
-        self.given_up.store(true, Ordering::SeqCst);
-        self.inner.pump.nudge();
-    }
-
-    /// Whether that was asked.
-    pub fn is_asked(&self) -> bool {
-        self.given_up.load(Ordering::SeqCst)
-    }
 }
 
 /// Arrays travel in the order that the service demands.
@@ -140,16 +117,16 @@ fn in_order(signature: &Signature, args: &mut [Arg<'_>]) -> Result<()> {
 }
 
 impl<'a> Future<'a> {
-    pub(super) fn send(inner: Arc<Inner>, name: &str, args: Vec<Arg<'a>>, how: How) -> Result<Future<'a>> {
+    pub(super) fn send(inner: &Arc<Inner>, name: &str, args: Vec<Arg<'a>>, how: How) -> Result<Future<'a>> {
         // Before a server is waited for: nobody can work on what is lost.
         let first =
-            reference::first(&inner, name, &args).inspect_err(|e| inner.failures.note(name, e, None))?;
+            reference::first(inner, name, &args).inspect_err(|e| inner.failures.note(name, e, None))?;
         Future::send_made(inner, name, how, |_, _| Ok((args, first)))
     }
 
     /// Sends a call whose arguments are made of the signature.
     pub(super) fn send_with(
-        inner: Arc<Inner>,
+        inner: &Arc<Inner>,
         name: &str,
         how: How,
         make: impl FnOnce(&Signature) -> Result<Vec<Arg<'a>>>,
@@ -164,14 +141,18 @@ impl<'a> Future<'a> {
     /// Sends a call whose arguments are made of the signature, with the first thing that they refer to. One that does not
     /// go has failed.
     fn send_made(
-        inner: Arc<Inner>,
+        inner: &Arc<Inner>,
         name: &str,
         how: How,
         make: impl FnOnce(&Arc<Inner>, &Signature) -> Result<(Vec<Arg<'a>>, Option<Reference>)>,
     ) -> Result<Future<'a>> {
         inner.check_process()?;
-        let sent = Future::try_to_send(&inner, name, how, make);
-        sent.inspect_err(|e| inner.failures.note(name, e, None))
+        // A call is large: it is made where the caller has it, and not moved.
+        let sent = Future::try_to_send(inner, name, how, make);
+        if let Err(e) = &sent {
+            inner.failures.note(name, e, None);
+        }
+        sent
     }
 
     fn try_to_send(
@@ -227,18 +208,23 @@ impl<'a> Future<'a> {
             Transfer::Copy => copies(&inner, &offer.signature, &args)?,
             _ => Vec::new(),
         };
-        let mut future = Future {
+        let files = match offer.signature.has_files() {
+            true => files::files_of(offer.signature.passed(), &args)
+                .map_err(|e| e.within(offer.signature.name()))?,
+            false => Vec::new(),
+        };
+        let mut sent = Ok(Future {
             inner,
             offer,
             args,
             kept,
             given,
+            files,
+            carried: None,
             transfer,
             id,
             issue: 0,
-            tried: Vec::new(),
-            cut: Vec::new(),
-            waits: None,
+            tries: None,
             allowed,
             begun,
             timing: Timing::default(),
@@ -247,22 +233,30 @@ impl<'a> Future<'a> {
             tied,
             given_up: None,
             printed: None,
-            died: Vec::new(),
             answered: None,
-            lost: None,
-        };
-        future.issue_somewhere(None)?;
-        if transfer != Transfer::Nowait {
-            let params = future.offer.signature.passed();
-            future.args.iter_mut().zip(params).filter(|(_, p)| !p.way.comes()).for_each(|(a, _)| a.let_go());
+        });
+        if let Ok(future) = &mut sent
+            && let Err(e) = future.set_out()
+        {
+            sent = Err(e);
         }
-        Ok(future)
+        sent
+    }
+
+    /// Sends it for the first time.
+    fn set_out(&mut self) -> Result<()> {
+        self.issue_somewhere(None)?;
+        if self.transfer != Transfer::Nowait {
+            let params = self.offer.signature.passed();
+            self.args.iter_mut().zip(params).filter(|(_, p)| !p.way.comes()).for_each(|(a, _)| a.let_go());
+        }
+        Ok(())
     }
 
     /// The server that gets it, of those that were not tried yet.
     fn choose(&self, may_wait: bool) -> Option<Choice> {
         if self.bound.is_some() {
-            return self.tried.is_empty().then_some(Choice::At(0));
+            return self.tried().is_empty().then_some(Choice::At(0));
         }
         // First come, first served.
         if may_wait
@@ -272,7 +266,7 @@ impl<'a> Future<'a> {
             return Some(Choice::Later);
         }
         let asked = Asked { given: &self.given, waiting: 1, may_wait, more: 0, is_locked: false };
-        self.inner.choose(&self.offer, &self.tried, &asked)
+        self.inner.choose(&self.offer, self.tried(), &asked)
     }
 
     /// Has it wait for room at a server; false when it cannot.
@@ -307,6 +301,7 @@ impl<'a> Future<'a> {
             && cause.is_none()
             && self.transfer != Transfer::Wait
             && self.tied.is_none()
+            && self.files.is_empty()
             && !matches!(self.state, State::Queued(_))
             && !standing::serves();
         loop {
@@ -326,26 +321,6 @@ impl<'a> Future<'a> {
                 }
                 return Err(self.nobody(cause));
             };
-            let size = Size::of(&self.offer.signature, &self.given);
-            let estimates = &self.offer.estimates;
-            let there = self.bound.as_ref().map_or(&self.offer.servers[server], |holder| &holder.info);
-            let there = there.incarnation;
-            let request = request::Request {
-                inner: &self.inner,
-                id: self.id,
-                issue: self.issue,
-                allowed: self.allowed,
-                timed: self.begun.is_some(),
-                signature: &self.offer.signature,
-                args: &self.args,
-                kept: &self.kept,
-                given: &self.given,
-                told: Told {
-                    basket: None,
-                    learns: estimates.wants(self.id, size).then_some((estimates, size)),
-                    expected: self.offer.expected(there, size),
-                },
-            };
             let until = self.allowed.zip(self.begun).map(|(allowed, begun)| begun + allowed);
             let connection = match &self.bound {
                 Some(holder) => {
@@ -353,15 +328,22 @@ impl<'a> Future<'a> {
                 }
                 None => self.offer.connection(server, |info| self.inner.connection(info, until)),
             };
-            match connection.and_then(|c| Ok((request.send(&c, until)?, c))) {
-                Ok(((pending, sent), connection)) => {
+            let files = connection.and_then(|c| Ok((self.carry(&c, until)?, c)));
+            let sent = files.and_then(|(files, connection)| {
+                let request = self.request(&connection, files.as_ref());
+                Ok((request.send(&connection, until)?, files, connection))
+            });
+            match sent {
+                Ok(((pending, sent), files, connection)) => {
+                    self.carried = files;
                     self.went(connection, pending, sent);
                     return Ok(());
                 }
                 Err(Sent::Not(e)) if e.code() == Code::Timeout => return Err(self.late(None, e.text())),
                 Err(Sent::Not(e)) => return Err(e.within(self.offer.signature.name())),
                 Err(Sent::Unreached(e)) => {
-                    self.tried.push(self.offer.servers[server].incarnation);
+                    let refused = self.offer.servers[server].incarnation;
+                    self.tries().without.push(refused);
                     self.renew_offer();
                     cause = Some(e);
                 }
@@ -369,7 +351,7 @@ impl<'a> Future<'a> {
                     let info = self.bound.as_ref().map_or(&self.offer.servers[server], |holder| &holder.info);
                     let info = info.clone();
                     // How it was lost says more than that it cannot be reached any more.
-                    let was_cut = self.cut.contains(&info.incarnation);
+                    let was_cut = self.tries().cut.contains(&info.incarnation);
                     self.failed(&info);
                     self.renew_offer();
                     cause = cause.filter(|_| was_cut).or(Some(e));
@@ -378,12 +360,67 @@ impl<'a> Future<'a> {
         }
     }
 
+    fn request<'r>(&'r self, to: &Connection, files: Option<&'r Carried>) -> request::Request<'r, 'a> {
+        let Future { offer, given, .. } = self;
+        let size = Size::of(&offer.signature, given);
+        let learns = offer.estimates.wants(self.id, size).then_some((&offer.estimates, size));
+        request::Request {
+            inner: &self.inner,
+            id: self.id,
+            issue: self.issue,
+            allowed: self.allowed,
+            timed: self.begun.is_some(),
+            signature: &offer.signature,
+            args: &self.args,
+            kept: &self.kept,
+            given,
+            files,
+            told: Told { basket: None, learns, expected: offer.expected(to.info.incarnation, size) },
+        }
+    }
+
+    /// Brings its files to the server that gets it.
+    fn carry(&self, connection: &Arc<Connection>, until: Option<Instant>) -> Result<Option<Carried>, Sent> {
+        if self.files.is_empty() {
+            return Ok(None);
+        }
+        let mut still = || match until {
+            Some(until) if Instant::now() >= until => {
+                Err(Error::new(Code::Timeout, "its files are still on their way"))
+            }
+            _ => self.is_wanted(),
+        };
+        files::carry(&self.inner, connection, &self.files, &mut still).map(Some)
+    }
+
+    fn is_wanted(&self) -> Result<()> {
+        match self.is_given_up() {
+            true => {
+                let name = self.offer.signature.name();
+                Err(Error::new(Code::Cancelled, format!("{name} was cancelled")))
+            }
+            false => Ok(()),
+        }
+    }
+
+    /// Brings the files that it wrote, if it went well.
+    fn fetch(&self, returned: &Returned) -> Result<(), Sent> {
+        match &self.carried {
+            Some(carried) if !reply::has_failed(&returned.reply) => {
+                files::fetch(&self.inner, carried, &self.files, &mut || self.is_wanted())
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// It is at a server.
     fn went(&mut self, connection: Arc<Connection>, pending: Arc<Pending>, sent: Option<Instant>) {
         if let (Some(sent), Some(begun)) = (sent, self.begun) {
             self.timing.sending = sent.saturating_duration_since(begun);
         }
-        self.died.retain(|incarnation| *incarnation != connection.info.incarnation);
+        if let Some(tries) = &mut self.tries {
+            tries.died.retain(|incarnation| *incarnation != connection.info.incarnation);
+        }
         self.state = State::Sent { connection, pending };
     }
 
@@ -391,13 +428,13 @@ impl<'a> Future<'a> {
     fn await_another(&mut self) -> Result<bool> {
         let patience =
             if self.bound.is_some() { Duration::ZERO } else { self.inner.patience_within(self.allowed) };
-        let began = *self.waits.get_or_insert_with(Instant::now);
+        let began = *self.tries().waits.get_or_insert_with(Instant::now);
         while began.elapsed() < patience {
             self.inner.interrupted()?;
             std::thread::sleep(super::LOOK_AGAIN);
             self.inner.refresh();
             // One that was lost and is offered still, or again, may be well by now.
-            self.tried.clear();
+            self.tries().without.clear();
             self.renew_offer();
             if !self.offer.servers.is_empty() {
                 return Ok(true);
@@ -454,7 +491,18 @@ impl<'a> Future<'a> {
                     let connection = connection.clone();
                     self.go_elsewhere(&connection, returned)
                 }
-                Some(returned) => return self.end(returned),
+                Some(returned) => match self.fetch(&returned) {
+                    Ok(()) => return self.end(returned),
+                    Err(Sent::Lost(cause) | Sent::Unreached(cause)) => {
+                        let connection = connection.clone();
+                        connection.free(returned.chunks);
+                        self.reissue(cause, connection.info.clone())
+                    }
+                    Err(Sent::Not(e)) => {
+                        connection.free(returned.chunks);
+                        Err(e.within(self.offer.signature.name()))
+                    }
+                },
                 None if self.is_given_up() => {
                     self.give_up();
                     return true;
@@ -488,7 +536,7 @@ impl<'a> Future<'a> {
             End::Failed(e) => Some(Err(e.clone())),
             End::NoServer => {
                 self.renew_offer();
-                let (cause, info) = self.lost.take().unzip();
+                let (cause, info) = self.tries().lost.take().unzip();
                 let done = self.issue_somewhere(cause);
                 Some(match info {
                     Some(info) => self.with_obituary(done, &info),
@@ -512,6 +560,7 @@ impl<'a> Future<'a> {
     fn end(&mut self, returned: Returned) -> bool {
         if let State::Sent { connection, pending } = std::mem::replace(&mut self.state, State::Taken) {
             let finished = self.finish(&connection, returned);
+            self.carried = None;
             if let Err(e) = &finished {
                 self.inner.failures.note(self.offer.signature.name().as_str(), e, Some(&connection.info));
             }
@@ -533,7 +582,7 @@ impl<'a> Future<'a> {
         };
         connection.free(returned.chunks);
         self.is_still_there(&cause)?;
-        self.tried.push(connection.info.incarnation);
+        self.tries().without.push(connection.info.incarnation);
         self.inner.refresh();
         self.renew_offer();
         self.issue_somewhere(None).map_err(|e| if e.code() == Code::NoServer { cause } else { e })
@@ -542,7 +591,7 @@ impl<'a> Future<'a> {
     /// Reads the reply and copies results into the caller's arrays.
     fn finish(&mut self, connection: &Connection, returned: Returned) -> Result<Vec<Value>> {
         if reply::has_failed(&returned.reply) {
-            self.printed = reply::printed(&returned.reply);
+            self.printed = reply::printed(&returned.reply).map(Box::new);
         }
         let Future { offer, args, timing, begun, .. } = self;
         let note = |outcome: &Outcome| {
@@ -557,7 +606,11 @@ impl<'a> Future<'a> {
             Err(e) if e.code() == Code::Timeout => {
                 Err(self.late(None, "its server had not begun it in time"))
             }
-            taken => taken,
+            Ok(mut values) => {
+                files::name_results(&self.offer.signature, &self.files, &mut values);
+                Ok(values)
+            }
+            failed => failed,
         }
     }
 
@@ -622,6 +675,7 @@ impl<'a> Future<'a> {
 
     /// It has ended, without a reply.
     fn fail(&mut self, why: Error) {
+        self.carried = None;
         self.note(&why);
         self.state = State::Done(Err(why));
     }
@@ -659,6 +713,7 @@ impl<'a> Future<'a> {
         if let Err(e) = self.inner.check_process() {
             std::mem::forget(std::mem::replace(&mut self.state, State::Done(Err(e))));
             std::mem::forget((std::mem::take(&mut self.kept), self.bound.take(), self.inner.clone()));
+            std::mem::forget(self.carried.take());
         }
     }
 
@@ -687,7 +742,7 @@ impl<'a> Future<'a> {
 
     /// What the service printed, if it has failed and its server tells.
     pub fn printed(&self) -> Option<&Printed> {
-        self.printed.as_ref()
+        self.printed.as_deref()
     }
 
     /// Where the time went; whole when the call is complete.

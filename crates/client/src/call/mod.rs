@@ -23,6 +23,7 @@ mod bag;
 mod connection;
 mod estimate;
 mod failed;
+mod files;
 mod future;
 mod group;
 mod guard;
@@ -205,12 +206,8 @@ impl Client {
     /// rest is returned in the order of the signature. Arguments are all parameters but results
     /// that are no arrays. With a timeout the call is cancelled when it is over.
     pub fn call(&self, name: &str, args: Vec<Arg>, timeout: Option<Duration>) -> Result<Vec<Value>> {
-        let mut future = Future::send(
-            self.inner.clone(),
-            name,
-            args,
-            self.how(timeout, timeout.is_some(), Transfer::Nowait),
-        )?;
+        let mut future =
+            Future::send(&self.inner, name, args, self.how(timeout, timeout.is_some(), Transfer::Nowait))?;
         let left = timeout.map(|t| t.saturating_sub(future.timing().sending));
         future.wait(left)
     }
@@ -238,13 +235,13 @@ impl Client {
         args: Vec<Arg<'a>>,
         allowed: Option<Duration>,
     ) -> Result<Future<'a>> {
-        Future::send(self.inner.clone(), name, args, self.how(allowed, true, self.transfer))
+        Future::send(&self.inner, name, args, self.how(allowed, true, self.transfer))
     }
 
     /// Calls a service and returns at once, for callers that wait at once and do not ask for [`Future::timing`]: no
     /// clock is read.
     pub fn call_untimed<'a>(&self, name: &str, args: Vec<Arg<'a>>) -> Result<Future<'a>> {
-        Future::send(self.inner.clone(), name, args, self.how(None, false, Transfer::Nowait))
+        Future::send(&self.inner, name, args, self.how(None, false, Transfer::Nowait))
     }
 
     /// Calls a service and returns at once; `make` makes the arguments from the signature of the service. It is for
@@ -255,7 +252,7 @@ impl Client {
         allowed: Option<Duration>,
         make: impl FnOnce(&Signature) -> Result<Vec<Arg<'a>>>,
     ) -> Result<Future<'a>> {
-        Future::send_with(self.inner.clone(), name, self.how(allowed, true, self.transfer), make)
+        Future::send_with(&self.inner, name, self.how(allowed, true, self.transfer), make)
     }
 
     /// Calls a service and returns at once, reading no clock; `make` makes the arguments from the signature of the
@@ -265,7 +262,7 @@ impl Client {
         name: &str,
         make: impl FnOnce(&Signature) -> Result<Vec<Arg<'a>>>,
     ) -> Result<Future<'a>> {
-        Future::send_with(self.inner.clone(), name, self.how(None, false, Transfer::Nowait), make)
+        Future::send_with(&self.inner, name, self.how(None, false, Transfer::Nowait), make)
     }
 
     /// While a call waits for a server to let the client in or to take a request, and while arrays of

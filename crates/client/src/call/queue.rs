@@ -313,6 +313,8 @@ impl WaitingCall {
             args: &self.args,
             kept: &self.kept,
             given: &self.given,
+            // One with files does not wait here.
+            files: None,
             told: Told {
                 basket: None,
                 learns: Some((&offer.estimates, Size::of(&self.signature, &self.given))),

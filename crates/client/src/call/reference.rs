@@ -20,6 +20,7 @@ use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
+use forebay_arena::zeros;
 use forebay_types::held::{CREATE, GET, KILL, PUT};
 use forebay_types::{ArrayMeta, Code, DType, Error, Order, Result, Selection, Shape, Signature, Strided};
 
@@ -242,20 +243,39 @@ impl Reference {
     pub fn get(&self, part: &Selection) -> Result<(ArrayMeta, Vec<u8>)> {
         self.alive()?;
         let strided = self.part(part)?;
-        let mut out = vec![0; strided.bytes()];
+        let mut out = zeros(strided.bytes())?;
         let order = self.get_into(&strided, &mut out)?;
         Ok((ArrayMeta { dtype: self.0.meta.dtype, shape: *strided.shape(), order }, out))
     }
 
-    /// Reads a part into memory that is there, the last index running fastest.
-    pub fn read(&self, part: &Selection, out: &mut [u8]) -> Result<()> {
+    /// Reads a part into memory that is there: `meta` has the part's shape and the array's dtype, and the elements lie
+    /// together in its order, or as `apart` says.
+    pub fn read(
+        &self,
+        part: &Selection,
+        meta: &ArrayMeta,
+        apart: Option<&Strided>,
+        out: &mut [u8],
+    ) -> Result<()> {
         self.alive()?;
         let strided = self.part(part)?;
-        if strided.bytes() != out.len() {
-            let (need, got) = (strided.bytes(), out.len());
-            return Err(Error::bad(format!("a part of {self} has {need} bytes and {got} were given for it")));
+        if (meta.dtype, meta.shape) != (self.meta().dtype, *strided.shape()) {
+            let (dtype, shape) = (self.meta().dtype, strided.shape());
+            return Err(Error::bad(format!(
+                "a part {dtype}{shape} of {self} was asked for, and {meta} is given for it; give an array of that dtype and shape"
+            )));
         }
-        self.copy(&own()?.get, &strided, Arg::Mut(flat(out.len())?, out))
+        let bytes = flat(strided.bytes())?;
+        if apart.is_none() && meta.order == self.meta().order && strided.is_dense(meta.order) {
+            return self.copy(&own()?.get, &together(&strided)?, Arg::Mut(bytes, out));
+        }
+        // A part travels row-major, and these have the axes in the order given.
+        let target = match (apart, meta.order) {
+            (Some(apart), order) => Arg::StridedMut(bytes, apart.as_array(meta.dtype, order).1, out),
+            (None, Order::C) => Arg::Mut(bytes, out),
+            (None, Order::F) => Arg::StridedMut(bytes, Strided::dense(meta)?, out),
+        };
+        self.copy(&own()?.get, &strided, target)
     }
 
     /// A part that lies together goes as it lies, also in column-major order.

@@ -182,6 +182,8 @@ fn fill(arg: &mut Arg, index: usize, item: &Item, came: Came) -> Option<()> {
 
 fn value(param: &Param, item: &Item, data: &[u8]) -> Option<Value> {
     match *item {
+        // Its path is the caller's, who knows it.
+        Item::Text(DType::Str, Location::None { .. }) if param.is_file => Some(Value::Str(String::new())),
         Item::Scalar(s) if s.dtype() == param.dtype => Some(Value::Scalar(s)),
         Item::Text(dtype, Location::Inline { at, bytes }) if dtype == param.dtype => {
             let bytes = data.get(at as usize..at as usize + bytes as usize)?.to_vec();

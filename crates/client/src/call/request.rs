@@ -16,6 +16,7 @@ use forebay_types::{Code, DType, Error, Given, Param, Signature};
 
 use super::args::Arg;
 use super::connection::{Chunk, Connection, Pending, Told};
+use super::files::Carried;
 use super::transfer::{Large, OwnCopy};
 use super::{Inner, Sent, spare};
 
@@ -31,6 +32,8 @@ pub(super) struct Request<'r, 'a> {
     /// Copies of them, or none.
     pub kept: &'r [Option<OwnCopy>],
     pub given: &'r [Given],
+    /// Where its files are kept.
+    pub files: Option<&'r Carried>,
     /// Who is told of its end, beside whoever waits for it.
     pub told: Told<'r>,
 }
@@ -50,15 +53,16 @@ impl<'r> From<'r, '_> {
         self.kept.map_or_else(|| self.arg.len(), |kept| kept.bytes().len())
     }
 
-    fn bytes(&self) -> Cow<'r, [u8]> {
-        self.kept.map_or_else(|| self.arg.bytes(), |kept| Cow::Borrowed(kept.bytes()))
+    fn bytes(&self) -> Result<Cow<'r, [u8]>, Error> {
+        self.kept.map_or_else(|| self.arg.bytes(), |kept| Ok(Cow::Borrowed(kept.bytes())))
     }
 
-    fn fill(&self, block: &mut Block) {
+    fn fill(&self, block: &mut Block) -> Result<(), Error> {
         match self.kept {
             Some(kept) => block.write_from(0, kept.bytes()),
-            None => self.arg.fill(block),
+            None => return self.arg.fill(block),
         }
+        Ok(())
     }
 }
 
@@ -67,6 +71,8 @@ struct Placed<'r> {
     items: Vec<Item>,
     inline: Vec<Cow<'r, [u8]>>,
     at: usize,
+    /// Files, so far.
+    files: usize,
     chunks: Vec<(usize, Chunk)>,
     /// Large arguments that go over the network from where they lie.
     parts: Vec<Cow<'r, [u8]>>,
@@ -147,6 +153,7 @@ impl<'r> Request<'r, '_> {
             items: Vec::with_capacity(self.args.len()),
             inline: Vec::new(),
             at: 0,
+            files: 0,
             chunks: Vec::new(),
             parts: Vec::new(),
             kept: Vec::new(),
@@ -226,6 +233,11 @@ impl<'r> Request<'r, '_> {
         let arg = &self.args[index];
         let from = From { arg, kept: self.kept.get(index).and_then(Option::as_ref) };
         let item = match (&self.given[index], arg) {
+            (Given::Str, _) if param.is_file => {
+                let number = self.files.map_or(0, |files| files.number(placed.files));
+                placed.files += 1;
+                Item::Text(DType::Str, Location::Held { number, bytes: 0 })
+            }
             (Given::Scalar(scalar), _) => Item::Scalar(*scalar),
             (Given::Array { meta, .. }, Arg::Ref(_, reference)) => {
                 Item::Array(*meta, Location::Held { number: reference.number(), bytes: meta.bytes()? })
@@ -322,17 +334,15 @@ impl<'r> Placed<'r> {
                 return Ok(Location::None { bytes: len });
             }
             let at = self.at;
-            self.inline.push(from.bytes());
+            self.inline.push(from.bytes()?);
             self.at = (at + bytes).next_multiple_of(call::ALIGN);
             return Ok(Location::Inline { at: at as u32, bytes: len as u32 });
         }
         let index = match connection.block(len)? {
             Some(mut block) => {
-                if goes {
-                    from.fill(&mut block);
-                }
-                let number = block.index();
+                let (number, filled) = (block.index(), if goes { from.fill(&mut block) } else { Ok(()) });
                 self.chunks.push((index, Chunk::Block(block, param.way.comes())));
+                filled?;
                 number
             }
             None if !goes => return Ok(Location::None { bytes: len }),
@@ -342,7 +352,7 @@ impl<'r> Placed<'r> {
                     self.kept.len() as u32 - 1
                 }
                 None => {
-                    self.parts.push(from.bytes());
+                    self.parts.push(from.bytes()?);
                     self.parts.len() as u32 - 1
                 }
             },

@@ -2,10 +2,12 @@
 
 mod call;
 mod care;
+mod cc;
 mod cp;
 mod doctor;
 mod drop;
 mod get;
+mod installed;
 mod keep_output;
 mod leftover;
 mod ls;
@@ -77,6 +79,7 @@ enum Command {
     Steer(steer::Steer),
     Doctor(doctor::Doctor),
     Stubs(stubs::Stubs),
+    Cc(cc::Cc),
     KeepOutput(keep_output::KeepOutput),
 }
 
@@ -109,6 +112,7 @@ impl Command {
             Command::Steer(c) => c.run(out),
             Command::Doctor(c) => c.run(out),
             Command::Stubs(c) => c.run(out),
+            Command::Cc(c) => c.run(out),
             Command::KeepOutput(c) => c.run(),
         }
     }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use super::out::Out;
+use super::{installed, out::Out};
 
 /// How long a server may take to tell its interface file.
 const ASKED: Duration = Duration::from_secs(10);
@@ -129,8 +129,8 @@ fn build(source: &str, target: &Path, compiler: &str) -> Result<()> {
     std::fs::write(&file, source).map_err(|e| Error::io(format!("cannot write {}", file.display()), e))?;
     let mut command = Command::new(compiler);
     command.args(["-shared", "-fPIC", "-O2", "-fno-builtin", "-o"]).arg(target).arg(&file);
-    if let Some((include, lib)) = installed() {
-        command.arg("-I").arg(include).arg("-L").arg(&lib).arg(format!("-Wl,-rpath,{}", lib.display()));
+    if let Some(beside) = installed::beside_command() {
+        command.args(beside.includes()).args(beside.links());
     }
     command.args(["-lforebay", "-ldl", "-lpthread"]);
     let ran = command.status();
@@ -154,12 +154,4 @@ fn tempfile_beside(target: &Path) -> Result<PathBuf> {
     let dir = PathBuf::from(name);
     std::fs::create_dir(&dir).map_err(|e| Error::io(format!("cannot make {}", dir.display()), e))?;
     Ok(dir)
-}
-
-/// Where the header and the library lie, when this command is installed beside them.
-fn installed() -> Option<(PathBuf, PathBuf)> {
-    let exe = std::env::current_exe().ok()?;
-    let prefix = exe.parent()?.parent()?;
-    let (include, lib) = (prefix.join("include"), prefix.join("lib"));
-    (include.join("forebay.h").exists() && lib.join("libforebay.so").exists()).then_some((include, lib))
 }

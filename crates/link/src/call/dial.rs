@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long a server on another host may take to let a client in; its door is never busy with calls.
-const PATIENCE: Duration = Duration::from_secs(2);
+pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 /// Between two attempts at a server that closed the connection before a word: here, and on another host.
 const AGAIN: Duration = Duration::from_millis(10);
 const AGAIN_THERE: Duration = Duration::from_millis(20);
@@ -59,7 +59,7 @@ impl From<Error> for NotLetIn {
 }
 
 impl NotLetIn {
-    fn answered(error: Error) -> NotLetIn {
+    pub(super) fn answered(error: Error) -> NotLetIn {
         NotLetIn { is_full: error.code() == Code::Full, error }
     }
 }
@@ -118,7 +118,7 @@ fn by_network(to: &Target, (address, key): &(Address, Key)) -> Result<Ends, NotL
 
 /// Greets a server. One that closes the connection before a word is at its end, which the next attempt tells, or has
 /// more to greet than it can.
-fn greet(to: &Target, socket: &Path) -> Result<Wire> {
+pub(super) fn greet(to: &Target, socket: &Path) -> Result<Wire> {
     loop {
         let mut over = false;
         let still = |process| (to.still)(process).inspect_err(|_| over = true);
@@ -134,7 +134,7 @@ fn greet(to: &Target, socket: &Path) -> Result<Wire> {
 
 /// Greets one on another host. One that turns a newcomer away before a word has more to greet than it can; that it is
 /// dead is known when it refuses the connection, while a host or network that is not there says nothing about it.
-fn greet_there(address: &Address, keys: &Keys) -> Result<Wire> {
+pub(super) fn greet_there(address: &Address, keys: &Keys) -> Result<Wire> {
     let since = Instant::now();
     loop {
         match Wire::connect_net(address, "client", keys, PATIENCE) {
@@ -149,7 +149,7 @@ fn greet_there(address: &Address, keys: &Keys) -> Result<Wire> {
 }
 
 /// The server is the one that was announced.
-fn agree(server: &ServerInfo, answer: serde_json::Value) -> Result<()> {
+pub(super) fn agree(server: &ServerInfo, answer: serde_json::Value) -> Result<()> {
     let attached: Attached = serde_json::from_value(answer)
         .map_err(|e| Error::new(Code::Corrupt, format!("a server's answer is not one: {e}")))?;
     match attached.incarnation == server.incarnation {
@@ -162,7 +162,7 @@ fn agree(server: &ServerInfo, answer: serde_json::Value) -> Result<()> {
 }
 
 /// The error when a server cannot be reached from here at all.
-fn unreachable(server: &ServerInfo) -> Error {
+pub(super) fn unreachable(server: &ServerInfo) -> Error {
     Error::new(
         Code::Refused,
         format!(

@@ -26,6 +26,7 @@
 
 mod accept;
 mod dial;
+mod files;
 mod memory;
 mod network;
 #[cfg(feature = "socketpair")]
@@ -45,6 +46,7 @@ use std::os::fd::BorrowedFd;
 pub use crate::stream::Flusher;
 pub use accept::Accepted;
 pub use dial::{NotLetIn, Target, dial};
+pub use files::{FileFrame, FileLine, Still, dial_files};
 pub use memory::{BLOCKS, NotLent, Peek, ShmLink, ShmReceiver, ShmSender, breathe, room};
 
 /// The sending end.

@@ -8,6 +8,7 @@
 //! | --- | --- | --- |
 //! | a greeting ([`crate::net`]) and a conversation ([`crate::Wire`]) | JSON, descriptors beside it | none |
 //! | calls ([`crate::call`]) | requests and replies | arguments and results, into leases of a pool |
+//! | files that go with calls ([`crate::call::FileLine`]) | requests and pieces | none |
 //! | a run that is written from another host ([`crate::run`]) | records, notices, words | bytes of blocks, into the mirror |
 //!
 //! A connection begins as a conversation and becomes one of the others when both sides have agreed on it
@@ -58,6 +59,8 @@ pub(crate) const GREETING: Limits = Limits { frame: 64 << 10, json: true, buffer
 pub(crate) const CONVERSATION: Limits = Limits { frame: 16 << 20, json: true, buffer: 16 << 10, keep: false };
 /// Of calls.
 pub(crate) const CALLS: Limits = Limits { frame: 128 << 10, json: false, buffer: 128 << 10, keep: true };
+/// Of files that go with calls: a piece, or a request.
+pub(crate) const FILES: Limits = Limits { frame: 320 << 10, json: true, buffer: 320 << 10, keep: false };
 /// Of a run.
 pub(crate) const RUN: Limits = Limits { frame: 16 << 20, json: true, buffer: 128 << 10, keep: true };
 

@@ -60,7 +60,7 @@ pub fn read_selection(
 ) -> Result<(Shape, Vec<u8>)> {
     let slices = sel.resolve(&meta.shape)?;
     let shape = Selection::shape_of(&slices)?;
-    let mut out = room_for(shape.bytes(meta.dtype)? as usize);
+    let mut out = room_for(shape.bytes(meta.dtype)? as usize)?;
     if shape.is_empty() {
         return Ok((shape, out));
     }

@@ -3,6 +3,8 @@
 //! Whoever holds the state drives: the user's thread while it asks for results, the client's watching thread while the
 //! user does something else. So a loop with a short body costs no hand-over, and one with a long body lets no server idle.
 
+mod sending;
+
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -18,16 +20,14 @@ use super::knocks::Knocks;
 use super::losses;
 use super::machine::{Machine, Rules, Times};
 use super::results::results;
-use super::servers::ServerKey;
 use super::{Asks, BagOptions, PATIENCE, Space, Task, closed};
 use crate::call::args::{Arg, Value};
 use crate::call::attach::There;
-use crate::call::connection::{Basket, Connection, Told};
+use crate::call::connection::{Basket, Connection};
 use crate::call::estimate::Size;
+use crate::call::files;
 use crate::call::pace::Ns;
-use crate::call::placement::Named;
 use crate::call::reference;
-use crate::call::request::Request;
 use crate::call::table::{Offer, coarse};
 use crate::call::tied::Tied;
 use crate::call::transfer::OwnCopy;
@@ -58,9 +58,9 @@ pub(super) enum Held {
 
 pub(super) struct State {
     pub machine: Machine,
-    jobs: QuickMap<u64, Job>,
+    pub jobs: QuickMap<u64, Job>,
     /// The service, once there was input.
-    offer: Option<Arc<Offer>>,
+    pub offer: Option<Arc<Offer>>,
     ends: QuickMap<u64, End>,
     /// The servers as the machine knows them.
     seats: Vec<Arc<Connection>>,
@@ -82,10 +82,10 @@ pub(super) struct State {
 }
 
 pub(super) struct Driver {
-    inner: Arc<Inner>,
+    pub inner: Arc<Inner>,
     /// Which servers get tasks, if not all.
     tied: Option<Arc<Tied>>,
-    name: String,
+    pub name: String,
     /// A status that is not 0 is a failure.
     status_fails: bool,
     pub state: Mutex<State>,
@@ -95,6 +95,10 @@ pub(super) struct Driver {
     is_visited: AtomicBool,
     /// When it left, in nanoseconds since it began.
     left: AtomicU64,
+    /// Files travel, with the state locked.
+    pub carries: AtomicBool,
+    /// It is about to be closed.
+    pub is_closing: AtomicBool,
     /// The watching thread waits for this bag.
     is_watched: AtomicBool,
     is_watching: AtomicBool,
@@ -145,6 +149,8 @@ impl Driver {
             began: coarse(),
             is_visited: AtomicBool::new(false),
             left: AtomicU64::new(0),
+            carries: AtomicBool::new(false),
+            is_closing: AtomicBool::new(false),
             is_watched: AtomicBool::new(false),
             is_watching: AtomicBool::new(false),
         }
@@ -178,10 +184,7 @@ impl Driver {
             self.inner.pump.nudge();
         }
         let visit = Visit(self);
-        let mut state = lock(&self.state);
-        if state.is_closed {
-            return Err(closed());
-        }
+        let mut state = self.open()?;
         state.machine.visit(self.now());
         Ok(visit)
     }
@@ -248,6 +251,11 @@ impl Driver {
     }
 
     fn open(&self) -> Result<MutexGuard<'_, State>> {
+        // A file that travels on the watching thread may take long: whoever interrupts the user's is heard.
+        while self.carries.load(Ordering::SeqCst) && self.state.try_lock().is_err() {
+            self.inner.interrupted()?;
+            std::thread::sleep(SOON);
+        }
         let state = lock(&self.state);
         match state.is_closed {
             true => Err(closed()),
@@ -263,34 +271,6 @@ impl Driver {
         }
         self.look_at_servers(state);
         self.send(state);
-    }
-
-    /// Drives, and asks a rule that may wait where tasks go, while nothing is locked.
-    fn drive_and_ask<'s>(&'s self, mut state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
-        self.drive(&mut state);
-        while let Some(rule) = self.inner.waiting_rule().filter(|_| !state.is_closed)
-            && !state.is_asked
-            && let Some(question) = state.machine.question(self.now())
-        {
-            state.is_asked = true;
-            drop(state);
-            let named = question.put(rule, &self.name);
-            state = lock(&self.state);
-            state.is_asked = false;
-            if state.is_closed {
-                break;
-            }
-            let now = self.now();
-            let placed = match named {
-                Some(key) => state.machine.place_at(question.index, key, now),
-                None => state.machine.place(Some(&Named::Least), now),
-            };
-            let Some((index, key)) = placed else { break };
-            self.send_to(&mut state, index, key, now);
-            // Replies that have come meanwhile, and what goes without a rule.
-            self.drive(&mut state);
-        }
-        state
     }
 
     fn take_replies(&self, state: &mut State) {
@@ -326,6 +306,17 @@ impl Driver {
                 continue;
             }
             let code = head.as_ref().map_or(u32::MAX, |head| head.code);
+            let fetched = match &flight.files {
+                Some(carried) if code == 0 => {
+                    self.carrying(|still| files::fetch(&self.inner, carried, &job.files, still))
+                }
+                _ => Ok(()),
+            };
+            if let Err(why) = fetched {
+                flight.connection.free(returned.chunks);
+                self.not_fetched(state, index, job, (flight.connection, why));
+                continue;
+            }
             let is_an_end = code == 0 || code == Code::RemoteError as u32;
             if !is_an_end && state.machine.is_under_way(index) {
                 // The other server may do better.
@@ -338,7 +329,7 @@ impl Driver {
             let fate = if code == 0 && !is_bad { TaskFate::Done } else { TaskFate::Failed };
             job.give_up();
             state.machine.over(index, fate, job.results(&returned));
-            let sizes = Sizes { given: job.given, args: job.args };
+            let sizes = Sizes { given: job.given, args: job.args, files: job.files };
             state.ends.insert(index, End::Reply(flight.connection, returned, sizes));
         }
         state.came = came;
@@ -490,64 +481,6 @@ impl Driver {
         }
     }
 
-    fn send(&self, state: &mut State) {
-        if !state.machine.is_waiting() && !state.machine.may_double() {
-            return;
-        }
-        let now = self.now();
-        loop {
-            let rule = self.inner.rule();
-            // Where a function decides, no second server gets a task that it has given to one.
-            let doubles = rule.is_some();
-            let placed = state.machine.place(rule, now);
-            let placed = placed.or_else(|| if doubles { state.machine.double(now) } else { None });
-            let Some((index, key)) = placed else { return };
-            self.send_to(state, index, key, now);
-        }
-    }
-
-    /// Sends a task to the server at which it was placed, if that takes it.
-    fn send_to(&self, state: &mut State, index: u64, key: ServerKey, now: Ns) {
-        let seat = state.seats.iter().find(|c| c.info.incarnation.0 == key).cloned();
-        let Some(offer) = state.offer.clone() else { return };
-        let timed = state.machine.is_timed(index);
-        let expected = state.machine.expected_at(index, key);
-        let (Some(connection), Some(job)) = (seat, state.jobs.get_mut(&index)) else {
-            return state.machine.refused(index, key, now);
-        };
-        let id = self.inner.next_id();
-        let request = Request {
-            inner: &self.inner,
-            id,
-            issue: 0,
-            allowed: None,
-            timed,
-            signature: &offer.signature,
-            args: &job.args,
-            kept: &job.kept,
-            given: &job.given,
-            told: Told { basket: Some((&self.basket, index)), learns: None, expected },
-        };
-        match request.try_send(&connection) {
-            Ok(Some((pending, sent))) => {
-                if let Some(free) = job.flights.iter_mut().find(|flight| flight.is_none()) {
-                    *free = Some(Flight { id, connection, pending, sent });
-                }
-            }
-            Ok(None) | Err(Sent::Unreached(_)) => state.machine.refused(index, key, now),
-            Err(Sent::Lost(_)) => {
-                state.machine.refused(index, key, now);
-                self.take_losses(state);
-            }
-            Err(Sent::Not(e)) => {
-                state.machine.came(index, key, None, now);
-                if !state.machine.is_under_way(index) {
-                    state.fail(index, e.within(&self.name));
-                }
-            }
-        }
-    }
-
     /// Whether there is something to do.
     fn has_news(&self, seats: &[Arc<Connection>]) -> bool {
         self.basket.is_any() || seats.iter().any(|c| c.lost().is_some())
@@ -636,6 +569,7 @@ impl Driver {
         if self.inner.check_process().is_err() {
             return;
         }
+        self.is_closing.store(true, Ordering::SeqCst);
         let mut state = lock(&self.state);
         if state.is_closed {
             return;
@@ -688,7 +622,7 @@ impl State {
         self.spent.extend(args.into_iter().filter(|arg| matches!(arg, Arg::Ref(..))));
     }
 
-    fn fail(&mut self, index: u64, why: Error) {
+    pub fn fail(&mut self, index: u64, why: Error) {
         if let Some(job) = self.jobs.remove(&index) {
             self.spend(job.args);
         }
@@ -707,7 +641,7 @@ impl State {
         let from = arg.origin();
         if let Some((before, kept)) = &self.last[at]
             && *before == from
-            && kept.bytes() == &arg.bytes()[..]
+            && kept.bytes() == &arg.bytes()?[..]
         {
             return Ok(Some(kept.clone()));
         }

@@ -8,6 +8,7 @@ use forebay_types::{Error, Given, Param, Result, Signature};
 
 use crate::call::args::Arg;
 use crate::call::connection::{Connection, Pending, Returned};
+use crate::call::files::{self, Carried, LocalFile};
 use crate::call::reply::{self, Printed};
 use crate::call::transfer::OwnCopy;
 
@@ -17,6 +18,9 @@ pub(super) struct Job {
     pub args: Vec<Arg<'static>>,
     pub kept: Vec<Option<OwnCopy>>,
     pub given: Vec<Given>,
+    pub files: Vec<LocalFile>,
+    /// Its files at a server that had no room for it when they were there.
+    pub ready: Option<Carried>,
     /// Where it was sent; at the end of a bag, to two servers.
     pub flights: [Option<Flight>; 2],
     /// The last server that was lost while it had this task, and how.
@@ -29,6 +33,8 @@ pub(super) struct Flight {
     pub connection: Arc<Connection>,
     pub pending: Arc<Pending>,
     pub sent: Option<Instant>,
+    /// Where its files are kept.
+    pub files: Option<Carried>,
 }
 
 /// How a task ended, before that is the user's.
@@ -42,6 +48,7 @@ pub(super) struct Sizes {
     pub given: Vec<Given>,
     /// The arguments: of those that are references nothing comes back.
     pub args: Vec<Arg<'static>>,
+    pub files: Vec<LocalFile>,
 }
 
 impl Job {
@@ -53,7 +60,7 @@ impl Job {
         all: bool,
         mut copy: impl FnMut(usize, &Arg) -> Result<Option<OwnCopy>>,
     ) -> Result<(Job, u64)> {
-        let params = signature.passed().filter(|param| all || param.way.goes());
+        let params = signature.passed().filter(|param| all || param.is_sent());
         for (order, arg) in params.zip(&mut args).filter_map(|(p, arg)| Some((p.order?, arg))) {
             arg.travel_in(order)?;
         }
@@ -63,14 +70,20 @@ impl Job {
             true => signature.check(&mut given)?,
             false => given = signature.complete(&given)?,
         }
+        let files = match signature.has_files() {
+            true => files::files_of(signature.passed().filter(|param| all || param.is_sent()), &args)
+                .map_err(|e| e.within(signature.name()))?,
+            false => Vec::new(),
+        };
         let mut args = args.into_iter().enumerate();
-        let mut job = Job { args: Vec::new(), kept: Vec::new(), given, flights: [None, None], lost: None };
+        let (flights, ready) = ([None, None], None);
+        let mut job = Job { args: Vec::new(), kept: Vec::new(), given, files, ready, flights, lost: None };
         let mut bytes = 0;
         for (param, given) in signature.passed().zip(&job.given) {
-            let arg = if all || param.way.goes() { args.next() } else { None };
+            let arg = if all || param.is_sent() { args.next() } else { None };
             let (arg, kept) = match arg {
-                None if param.way.goes() => return Err(Error::internal("an argument is missing")),
-                Some((at, arg)) if param.way.goes() => {
+                None if param.is_sent() => return Err(Error::internal("an argument is missing")),
+                Some((at, arg)) if param.is_sent() => {
                     bytes += arg.len() as u64;
                     (arg.without_bytes(), copy(at, &arg)?)
                 }

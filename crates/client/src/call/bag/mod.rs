@@ -23,6 +23,7 @@
 //! have room for it; while that thread does something else, a thread of the client goes on ([`driver`]). What is decided
 //! stands in [`machine`], as pure as the broker and the owner of a run.
 
+mod carrying;
 mod driver;
 mod fates;
 mod job;

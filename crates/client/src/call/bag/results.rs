@@ -1,11 +1,13 @@
 //! From the reply to a task to its results in memory of their own.
 
+use forebay_arena::zeros;
 use forebay_types::{Error, Given, Result, Signature};
 
 use super::TaskValue;
 use super::job::Sizes;
 use crate::call::args::Arg;
 use crate::call::connection::{Connection, Returned};
+use crate::call::files;
 use crate::call::reply;
 
 /// The results in the order of the signature. What the service has written to an array that a server holds stays there,
@@ -20,7 +22,7 @@ pub(super) fn results(
     for (param, given, arg) in sizes.passed(signature) {
         arrays.push(match (given, arg) {
             (Given::Array { .. }, Arg::Ref(..)) => Vec::new(),
-            (Given::Array { meta, .. }, _) if param.way.comes() => vec![0; meta.bytes()? as usize],
+            (Given::Array { meta, .. }, _) if param.way.comes() => zeros(meta.bytes()? as usize)?,
             _ => Vec::new(),
         });
     }
@@ -33,7 +35,8 @@ pub(super) fn results(
             _ => Arg::Bytes(&[]),
         })
         .collect();
-    let values = reply::take(signature, connection, returned, &mut args, |_| {})?;
+    let mut values = reply::take(signature, connection, returned, &mut args, |_| {})?;
+    files::name_results(signature, &sizes.files, &mut values);
     drop(args);
     let mut values = values.into_iter();
     let mut arrays = arrays.into_iter().zip(&sizes.given).zip(&sizes.args);

@@ -1,8 +1,9 @@
 //! A call whose server is lost: whether it is issued again, and how.
 
 use std::sync::Arc;
+use std::time::Instant;
 
-use forebay_types::directory::ServerInfo;
+use forebay_types::directory::{Incarnation, ServerInfo};
 use forebay_types::{Code, Error, Result, Signature};
 
 use super::super::LIVES;
@@ -10,14 +11,41 @@ use super::super::queue::End;
 use super::super::transfer::Transfer;
 use super::{CUTS, Future, State};
 
+/// What came of sending a call before.
+#[derive(Default)]
+pub(super) struct Tries {
+    /// Servers that were lost with it or did not take it: none of them gets it.
+    pub without: Vec<Incarnation>,
+    /// Those to which the connection was cut, and which get it once more.
+    pub cut: Vec<Incarnation>,
+    /// Servers that died when it had begun there, as far as is known.
+    pub died: Vec<Incarnation>,
+    /// Since when it waits for a server that was not tried yet.
+    pub waits: Option<Instant>,
+    /// How the last server was lost, of a call that waits for room at another one.
+    pub lost: Option<(Error, Arc<ServerInfo>)>,
+}
+
 impl Future<'_> {
+    /// Servers that do not get it.
+    pub(super) fn tried(&self) -> &[Incarnation] {
+        self.tries.as_ref().map_or(&[], |tries| &tries.without)
+    }
+
+    /// What came of sending it before, to be added to.
+    #[cold]
+    pub(super) fn tries(&mut self) -> &mut Tries {
+        self.tries.get_or_insert_default()
+    }
+
     /// A server is lost: it does not get the call again, unless only the connection to it was cut, and not too often.
     pub(super) fn failed(&mut self, info: &Arc<ServerInfo>) {
         let may_be_well = self.inner.failed(info) && self.bound.is_none();
-        let cuts = self.cut.iter().filter(|cut| **cut == info.incarnation).count();
+        let tries = self.tries();
+        let cuts = tries.cut.iter().filter(|cut| **cut == info.incarnation).count();
         match may_be_well && cuts < CUTS {
-            true => self.cut.push(info.incarnation),
-            false => self.tried.push(info.incarnation),
+            true => tries.cut.push(info.incarnation),
+            false => tries.without.push(info.incarnation),
         }
     }
 
@@ -70,9 +98,11 @@ impl Future<'_> {
             return Err(self.nobody(Some(cause.clone())));
         }
         // One whose connection alone was cut is there again soon, and none of them then.
-        if had_begun && !self.died.contains(&info.incarnation) {
-            self.died.push(info.incarnation);
+        let died = &mut self.tries().died;
+        if had_begun && !died.contains(&info.incarnation) {
+            died.push(info.incarnation);
         }
+        let deaths = died.len();
         let signature = &self.offer.signature;
         if signature.effects() {
             return Err(Error::new(
@@ -83,11 +113,12 @@ impl Future<'_> {
                 ),
             ));
         }
-        if self.died.len() >= LIVES.into() {
+        if deaths >= LIVES.into() {
             return Err(poisoned(signature, cause));
         }
         self.is_still_there(cause)?;
         self.issue += 1;
+        self.carried = None;
         // The server whose connection was cut may get it again, and has its number behind it.
         self.id = self.inner.next_id();
         self.timing.reissued = self.issue;
@@ -117,7 +148,7 @@ impl Future<'_> {
         let State::Sent { connection, pending } = &self.state else { return false };
         let Some(cause) = connection.lost().filter(|_| !pending.is_done()).cloned() else { return false };
         // Who is tied to servers, and what only one can do, is seen to by whoever waits.
-        if self.bound.is_some() || self.tied.is_some() {
+        if self.bound.is_some() || self.tied.is_some() || !self.files.is_empty() {
             return false;
         }
         let info = connection.info.clone();
@@ -126,7 +157,7 @@ impl Future<'_> {
             self.fail(e);
             return false;
         }
-        self.lost = Some((cause, info));
+        self.tries().lost = Some((cause, info));
         self.waits_in_queue();
         true
     }

@@ -2,7 +2,7 @@
 
 use super::Serve;
 use forebay::serve::{Body, Call, Host, Server, Signals};
-use forebay::{Error, Result, parse_bytes};
+use forebay::{Error, Result, parse_bytes, parse_scratch};
 use forebay_foreign::{Loaded, board};
 use forebay_host::output::Output;
 use forebay_idl::{IDL, Library};
@@ -73,6 +73,10 @@ pub fn run(options: &Serve, idl: &Path, parent: u32) -> Result<()> {
     }
     if let Some(memory) = &options.memory {
         server = server.memory(parse_bytes(memory)?);
+    }
+    if let Some(scratch) = &options.scratch {
+        let (dir, bytes) = parse_scratch(scratch)?;
+        server = server.scratch(&dir, bytes);
     }
     if let Some(listen) = &options.listen {
         server = server.listen(listen)?;

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 /// Offer services, until Ctrl-C: those of a Python file, or the routines of a compiled library.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Example:\n  forebay serve poisson1d.py --workers 2\n  forebay serve poisson1d.py --restart\n  forebay serve libopenblas.so.0 --idl blas.fbi\n  forebay serve --check blas.fbi"
+    after_help = "Example:\n  forebay serve poisson1d.py --workers 2\n  forebay serve poisson1d.py --restart\n  forebay serve solver.py --scratch /scratch/me:50GiB\n  forebay serve libopenblas.so.0 --idl blas.fbi\n  forebay serve --check blas.fbi"
 )]
 pub struct Serve {
     /// The Python file with functions marked @fb.service; with --idl the library, unless the interface file names it.
@@ -43,6 +43,10 @@ pub struct Serve {
     /// Memory for arrays that clients refer to, as 4GiB; half of the machine's if not given.
     #[arg(long)]
     memory: Option<String>,
+    /// Where files of calls are kept while they are needed, and how much of them: DIR:SIZE, as /scratch/me:50GiB. 10 GiB in
+    /// the directory for temporary files if not given.
+    #[arg(long, value_name = "DIR:SIZE")]
+    scratch: Option<String>,
     /// Listen for clients of other hosts: tcp://HOST:PORT of this host, port 0 for any. By default at
     /// any port when the agent listens or is on another host.
     #[arg(long, value_name = "ADDRESS")]

@@ -27,6 +27,9 @@ pub fn serve(options: &Serve, file: &Path) -> Result<()> {
     if let Some(memory) = &options.memory {
         command.arg("--memory").arg(memory);
     }
+    if let Some(scratch) = &options.scratch {
+        command.arg("--scratch").arg(scratch);
+    }
     if let Some(listen) = &options.listen {
         command.arg("--listen").arg(listen);
     }

@@ -1,0 +1,192 @@
+/* Of directives.h, what C++ (from C++11 on) needs: types and extents of what a directive names, which the compiler knows.
+   The names are those of directives_c.h; vectors, and whatever else has data() and size(), go as arrays do. */
+
+#ifndef FOREBAY_DIRECTIVES_CXX_H
+#define FOREBAY_DIRECTIVES_CXX_H
+
+#include <complex>
+#include <string>
+#include <type_traits>
+
+namespace fbd {
+
+template <class T>
+struct bare : std::remove_cv<typename std::remove_reference<T>::type> {};
+
+// The dtype of an element; 0: it is none.
+template <class T>
+struct code {
+    static constexpr int real = std::is_floating_point<T>::value ? (sizeof(T) == 4 ? FB_F32 : sizeof(T) == 8 ? FB_F64 : 0) : 0;
+    static constexpr int with_sign = sizeof(T) == 1 ? FB_I8 : sizeof(T) == 2 ? FB_I16 : sizeof(T) == 4 ? FB_I32 : FB_I64;
+    static constexpr int without = sizeof(T) == 1 ? FB_U8 : sizeof(T) == 2 ? FB_U16 : sizeof(T) == 4 ? FB_U32 : FB_U64;
+    static constexpr bool is_whole = std::is_integral<T>::value && sizeof(T) <= 8;
+    static constexpr int value = is_whole ? (std::is_signed<T>::value ? with_sign : without) : real;
+};
+template <>
+struct code<bool> {
+    static constexpr int value = FB_BOOL;
+};
+template <>
+struct code<char> {
+    static constexpr int value = 0;
+};
+template <>
+struct code<std::complex<float>> {
+    static constexpr int value = FB_C64;
+};
+template <>
+struct code<std::complex<double>> {
+    static constexpr int value = FB_C128;
+};
+
+// What stands behind all brackets of an array, pointer or container.
+template <class T, class = void>
+struct element {
+    using type = typename std::remove_cv<typename std::remove_all_extents<T>::type>::type;
+};
+template <class T>
+struct element<T *> : element<typename std::remove_all_extents<T>::type> {};
+template <class T>
+struct element<T *const> : element<T *> {};
+template <class T>
+struct element<T, decltype(static_cast<void>(std::declval<T &>().data()), static_cast<void>(std::declval<T &>().size()))>
+    : bare<decltype(*std::declval<T &>().data())> {};
+
+template <class T>
+struct is_array : std::integral_constant<bool, !std::is_arithmetic<T>::value && !std::is_same<T, typename element<T>::type>::value> {};
+template <class T>
+struct is_text : std::is_same<typename element<T>::type, char> {};
+
+// The extents of an array of C, from outside in.
+template <class T>
+struct extents {
+    static void of(fbd_local &) {}
+};
+template <class T, std::size_t N>
+struct extents<T[N]> {
+    static void of(fbd_local &local)
+    {
+        if (local.ndim < FB_MAX_RANK) local.shape[local.ndim] = static_cast<int64_t>(N);
+        local.ndim++;
+        extents<T>::of(local);
+    }
+};
+
+inline fbd_local nothing(int dtype, fb_order order)
+{
+    fbd_local local = fbd_local();
+    local.dtype = static_cast<fb_dtype>(dtype);
+    local.order = order;
+    local.room = SIZE_MAX;
+    return local;
+}
+template <class T, std::size_t N>
+fbd_local whole(T (&array)[N])
+{
+    fbd_local local = nothing(code<typename element<T[N]>::type>::value, FB_ROW_MAJOR);
+    local.room = sizeof array;
+    local.data = const_cast<void *>(static_cast<const volatile void *>(array));
+    extents<typename std::remove_cv<T>::type[N]>::of(local);
+    return local;
+}
+template <class C>
+auto whole(C &held) -> decltype(static_cast<void>(held.data()), static_cast<void>(held.size()), fbd_local())
+{
+    fbd_local local = nothing(code<typename element<typename bare<C>::type>::type>::value, FB_ROW_MAJOR);
+    local.room = held.size() * sizeof *held.data();
+    local.data = const_cast<void *>(static_cast<const volatile void *>(held.data()));
+    local.ndim = 1;
+    local.shape[0] = static_cast<int64_t>(held.size());
+    return local;
+}
+template <class T>
+fbd_local pointed(T *pointer)
+{
+    fbd_local local = nothing(code<typename element<T *>::type>::value, FB_ROW_MAJOR);
+    local.data = const_cast<void *>(static_cast<const volatile void *>(pointer));
+    return local;
+}
+// Whatever it is: its own extents are given up for others.
+template <class T, class = typename std::enable_if<!std::is_pointer<typename bare<T>::type>::value>::type>
+fbd_local somewhere(T &array)
+{
+    return whole(array);
+}
+template <class T>
+fbd_local somewhere(T *const &pointer)
+{
+    return pointed(pointer);
+}
+template <class... Extents>
+fbd_local counted(fbd_local local, fb_order order, Extents... given)
+{
+    const int64_t all[] = { static_cast<int64_t>(given)... };
+    local.order = order;
+    local.ndim = static_cast<int>(sizeof...(given));
+    for (int axis = 0; axis < local.ndim && axis < FB_MAX_RANK; ++axis) local.shape[axis] = all[axis];
+    return local;
+}
+
+inline fb_arg as_arg(const fbd_local &local)
+{
+    fb_arg arg = fb_arg_of(FB_ARRAY, FB_INOUT, local.dtype, local.data);
+    arg.order = local.order;
+    arg.ndim = local.ndim;
+    for (int axis = 0; axis < local.ndim && axis < FB_MAX_RANK; ++axis) arg.shape[axis] = local.shape[axis];
+    return arg;
+}
+template <class T>
+typename std::enable_if<code<T>::value != 0, fb_arg>::type arg(const T &value)
+{
+    fb_arg made = fb_arg_of(FB_SCALAR, FB_IN, static_cast<fb_dtype>(code<T>::value), 0);
+    memcpy(&made.value, &value, sizeof value);
+    return made;
+}
+template <class T>
+typename std::enable_if<std::is_enum<T>::value, fb_arg>::type arg(const T &value)
+{
+    return arg(static_cast<typename std::underlying_type<T>::type>(value));
+}
+// A letter is a text of one character, which stands in the argument itself.
+inline fb_arg arg(char letter)
+{
+    fb_arg made = FB_IN_STR(0);
+    memcpy(&made.value, &letter, 1);
+    return made;
+}
+inline fb_arg arg(const char *text) { return FB_IN_STR(text); }
+inline fb_arg arg(const std::string &text) { return FB_IN_STR(text.c_str()); }
+template <class T>
+typename std::enable_if<is_array<typename bare<T>::type>::value && !is_text<typename bare<T>::type>::value
+                            && !std::is_pointer<typename bare<T>::type>::value,
+                        fb_arg>::type
+arg(T &array)
+{
+    return as_arg(whole(array));
+}
+template <class T>
+fb_arg place(T *variable)
+{
+    return fb_arg_of(FB_SCALAR, FB_INOUT, static_cast<fb_dtype>(code<typename std::remove_cv<T>::type>::value), variable);
+}
+
+template <class T>
+struct travels : std::integral_constant<bool, code<typename element<typename bare<T>::type>::type>::value != 0> {};
+template <class T>
+struct is_value
+    : std::integral_constant<bool, !std::is_pointer<typename bare<T>::type>::value || is_text<typename bare<T>::type>::value> {};
+
+} // namespace fbd
+
+#define FBD_IS_WHOLE(a) static_assert(!std::is_pointer<fbd::bare<decltype(a)>::type>::value, FBD_NO_EXTENTS_(#a)); FBD_TRAVELS(a)
+#define FBD_TRAVELS(a) static_assert(fbd::travels<decltype(a)>::value, FBD_NO_ELEMENTS_(#a))
+#define FBD_IS_VALUE(x) static_assert(fbd::is_value<decltype(x)>::value, FBD_NO_VALUE_(#x))
+#define FBD_IS_PLACE(p) static_assert(fbd::travels<decltype(p)>::value, FBD_NO_PLACE_(#p))
+#define FBD_WHOLE(a) fbd::whole(a)
+#define FBD_COUNTED(p, which, ...) fbd::counted(fbd::somewhere(p), which, __VA_ARGS__)
+#define FBD_ROOM(code, which, ...) fbd::counted(fbd::nothing(code, which), which, __VA_ARGS__)
+#define FBD_ARG(x) fbd::arg(x)
+#define FBD_ARRAY(p, which, ...) fbd::as_arg(FBD_COUNTED(p, which, __VA_ARGS__))
+#define FBD_PLACE(p) fbd::place(p)
+
+#endif /* FOREBAY_DIRECTIVES_CXX_H */
