@@ -193,7 +193,9 @@ fn the_rule_of_a_client_decides_where_its_calls_and_tasks_go() {
     let servers = [world.server("one", 1), world.server("two", 1)];
     let client = world.client();
     let asked = std::sync::Arc::default();
-    client.place_by(Always("two", std::sync::Arc::clone(&asked)));
+    client.place_by(Always("two", std::sync::Arc::clone(&asked))).unwrap();
+    let again = client.place_by(Named::Turns).unwrap_err();
+    assert!(again.code() == Code::Conflict && again.text().contains("another client"), "{again}");
     let calls: Vec<Future> = (0..6).map(|n| work(&client, &format!("task-{n}"), 1)).collect();
     for mut call in calls {
         assert_eq!(pid(call.wait(None).unwrap()), servers[1].pid());
@@ -207,12 +209,83 @@ fn the_rule_of_a_client_decides_where_its_calls_and_tasks_go() {
     assert!(asked.lock().unwrap().len() >= 26);
 }
 
+/// A rule that waits for a lock that the thread which uses the client has now and then, calls a service itself, and
+/// looks at a bag.
+struct Slow {
+    lock: Mutex<usize>,
+    client: Client,
+    bag: std::sync::OnceLock<forebay_client::call::BagView>,
+}
+
+impl Placement for &'static Slow {
+    fn choose(&self, task: &TaskView, servers: &[ServerView]) -> Choice {
+        let mut asked = self.lock.lock().unwrap();
+        *asked += 1;
+        let number = *asked;
+        drop(asked);
+        assert!(task.cost.is_none() && !servers.is_empty());
+        // What it calls itself is placed without it.
+        self.client.call("void", vec![], None).unwrap();
+        if let Some(bag) = self.bag.get() {
+            assert!(bag.counts().pulled > 0);
+        }
+        match number % 4 {
+            0 => Choice::Later,
+            1 => Choice::At(77),
+            _ => servers.iter().position(|s| s.info.name == "two").map_or(Choice::Later, Choice::At),
+        }
+    }
+
+    fn may_wait(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn a_rule_that_waits_is_asked_with_nothing_locked_and_what_it_does_not_decide_goes_somewhere() {
+    let world = World::new();
+    let servers = [world.server("one", 1), world.server("two", 1)];
+    let client = world.client();
+    let (lock, bag) = (Mutex::default(), std::sync::OnceLock::new());
+    let slow: &Slow = Box::leak(Box::new(Slow { lock, client: client.clone(), bag }));
+    client.place_by(slow).unwrap();
+    let calls: Vec<Future> = (0..40).map(|n| work(&client, &format!("task-{n}"), 1)).collect();
+    let ran: Vec<i64> =
+        calls.into_iter().map(|mut f| pid(f.wait(Some(Duration::from_secs(60))).unwrap())).collect();
+    let on_two = ran.iter().filter(|pid| **pid == servers[1].pid()).count();
+    assert!((20..40).contains(&on_two), "half of them at least, and not all: {ran:?}");
+    assert_eq!(*slow.lock.lock().unwrap(), 40, "each is asked once");
+    let mut bag = client.bag("work", BagOptions { ordered: false, ..BagOptions::default() }).unwrap();
+    slow.bag.set(bag.view()).ok().unwrap();
+    let (mut pulled, mut over) = (0, 0);
+    loop {
+        // The rule waits for this thread, which waits for the bag.
+        let held = slow.lock.lock().unwrap();
+        bag.counts();
+        drop(held);
+        match bag.next(Some(Duration::from_secs(60))).unwrap() {
+            Next::Input if pulled < 200 => {
+                bag.add(vec!["bag".into(), 1i64.into()]).unwrap();
+                pulled += 1;
+            }
+            Next::Input => bag.end(),
+            Next::Task(task) => {
+                task.outcome.unwrap();
+                over += 1;
+            }
+            Next::Later => panic!("nothing is over in a minute: {:?}", bag.counts()),
+            Next::Over => break,
+        }
+    }
+    assert!(over == 200 && *slow.lock.lock().unwrap() >= 240);
+}
+
 #[test]
 fn servers_take_turns_if_that_is_the_rule() {
     let world = World::new();
     let servers = [world.server("one", 1), world.server("two", 1)];
     let client = world.client();
-    client.place_by(Named::parse("turns").unwrap());
+    client.place_by(Named::parse("turns").unwrap()).unwrap();
     let pids: Vec<i64> =
         (0..6).map(|n| pid(work(&client, &format!("turn-{n}"), 0).wait(None).unwrap())).collect();
     for server in &servers {

@@ -38,6 +38,15 @@ def test_an_extent_that_lies_is_named_by_the_check(place: Place, tmp_path: Path)
     assert lines["works"].startswith("well")
 
 
+def test_a_file_without_a_routine_is_not_found_to_be_well(place: Place, tmp_path: Path) -> None:
+    compiled(tmp_path, SOURCE)
+    (tmp_path / "f.fbi").write_text('fbi 1\nset library "./libown.so"\n# scale(n:i32)\n')
+    for more in ((), ("--call",)):
+        process = place.forebay("serve", "--check", "f.fbi", *more, cwd=tmp_path)
+        out, said = process.communicate(timeout=60)
+        assert process.returncode == 1 and "f.fbi has no routine, so there is nothing to check" in said, out
+
+
 def test_the_interface_files_of_the_example_are_true_as_far_as_can_be_seen(
     place: Place, tmp_path: Path
 ) -> None:

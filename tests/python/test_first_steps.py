@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -440,3 +441,24 @@ def test_the_package_and_the_command_say_their_version(place: Place) -> None:
 def test_what_is_no_name_of_a_run_is_refused_with_what_is() -> None:
     with pytest.raises(fb.BadArgument, match="3 is no name of a run; give its directory"):
         fb.open(3)  # type: ignore[call-overload]
+
+
+def test_two_services_of_one_name_in_a_file_are_refused_with_both_lines(place: Place, tmp_path: Path) -> None:
+    file = tmp_path / "twice.py"
+    service = '@fb.service("in a:f64"{more})\ndef {name}(a): pass\n'
+    for second in (service.format(more="", name="f"), service.format(more=', name="f"', name="g")):
+        file.write_text(f"import forebay as fb\n{service.format(more='', name='f')}\n{second}")
+        said = place.command("serve", file, status=1)
+        assert re.search(r"twice\.py: two services are called 'f', in line 2 and in line 5; rename", said), (
+            said
+        )
+        said = place.run_python(file.read_text(), status=0)
+        assert said == "", "what is no file is redefined as its writer likes"
+        ran = subprocess.run([sys.executable, file], capture_output=True, text=True, timeout=60)
+        assert ran.returncode == 1 and "in line 2 and in line 5" in ran.stderr
+    # Those of functions are of their callers.
+    file.write_text(
+        "import forebay as fb\ndef one():\n    @fb.service('in a:f64')\n    def f(a): pass\n    return f\n"
+        "def two():\n    @fb.service('in a:f64')\n    def f(a): pass\n    return f\none(), two()\n"
+    )
+    assert subprocess.run([sys.executable, file], timeout=60).returncode == 0

@@ -311,6 +311,41 @@ def test_a_status_that_is_not_0_is_raised_with_all_results_unless_it_is_wanted(c
         client.call("ends", 0, x, info="none")
 
 
+def test_a_status_that_is_raised_counts_as_a_failure_and_one_that_is_returned_does_not(
+    client: fb.Client,
+) -> None:
+    statuses = [0, 3, 0, -7, 1]
+    m = client.map("ends", statuses, itertools.repeat([1.0]), errors="yield")
+    results = list(m)
+    assert [isinstance(r, fb.RemoteError) for r in results] == [s != 0 for s in statuses]
+    assert (m.counts["done"], m.counts["failed"]) == (2, 3)
+    assert [m.status(i) for i in range(5)] == ["done", "failed", "done", "failed", "failed"]
+    assert [(e.index, e.info) for e in m.failed()] == [(1, 3), (3, -7), (4, 1)]  # type: ignore[attr-defined]
+    m = client.map("ends", statuses, itertools.repeat([1.0]), info="return")
+    assert [r[2] for r in m] == statuses and m.counts["failed"] == 0
+    assert client.failed() == [], "a map tells of its own"
+    m = client.map("ends", statuses, itertools.repeat([1.0]), ordered=False)
+    with pytest.raises(fb.RemoteError, match="its status info is"):
+        list(m)
+    # Of single calls those stand in the list that were raised.
+    x = np.zeros(1)
+    with pytest.raises(fb.RemoteError):
+        client.call("ends", 3, x)
+    with pytest.raises(fb.RemoteError):
+        client.call("ends", 4, x, timeout=30)
+    client.call("ends", 5, x, info="return")
+    late = client.call_async("ends", 6, x)
+    for _ in range(2):
+        with pytest.raises(fb.RemoteError):
+            late.wait()
+    client.call_async("ends", 7, x, info="return").wait()
+    with pytest.raises(fb.RemoteError), client.cobegin() as g:
+        g.call("ends", 8, x)
+    failed = client.failed()
+    assert [one.text for one in failed] == [f"ends: its status info is {n}" for n in (3, 4, 6, 8)]
+    assert all(one.code == "RemoteError" and one.server and "server (pid" in one.server for one in failed)
+
+
 def test_an_error_of_a_task_brings_what_its_service_has_printed(client: fb.Client) -> None:
     tasks = list(client.map("complains", range(20), errors="yield"))
     assert [(task.stdout, task.output_others) for task in tasks] == [(f"this is {n}\n", 0) for n in range(20)]

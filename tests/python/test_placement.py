@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -80,6 +82,90 @@ def test_calls_that_take_long_do_not_wait_behind_each_other(servers: list[int]) 
     # All but those that went to the busy server before anybody knew how long a call takes.
     assert Counter(call.wait() for call in short).most_common(1)[0][1] >= 37
     long.cancel()
+
+
+def test_a_function_of_the_program_decides_where_calls_and_tasks_go(servers: list[int]) -> None:
+    seen: list[tuple[fb.TaskView, list[fb.ServerView]]] = []
+
+    def second(task: fb.TaskView, among: list[fb.ServerView]) -> fb.ServerView | None:
+        seen.append((task, among))
+        # What it calls itself goes without it.
+        assert inner.call("who", 0) in servers
+        return next((server for server in among if server.name == "two"), None)
+
+    inner = c = fb.connect(placement=second)
+    assert {c.call("who", 0) for _ in range(10)} == {servers[1]}
+    under_way = [c.call_async("add", np.zeros(500)) for _ in range(10)]
+    assert {call.wait() for call in under_way} == {servers[1]}
+    task, among = seen[-1]
+    assert (task.service, task.bytes, task.cost) == ("add", 4_000, None)
+    assert {(s.name, s.pid) for s in among} == set(zip(("one", "two"), servers, strict=True))
+    assert all(s.workers == 1 and s.others >= 0 and s.ahead is None for s in among)
+    assert next(s.mine for s in among if s.name == "two") > 0
+    before = len(seen)
+    assert set(c.map("who", [1] * 200)) == {servers[1]} and len(seen) >= before + 200
+    with pytest.raises(fb.Conflict, match="another client"):
+        c.place_by("turns")
+
+
+def test_a_function_that_fails_is_told_once_and_the_usual_rule_decides(servers: list[int]) -> None:
+    asked = 0
+
+    def broken(task: fb.TaskView, among: list[fb.ServerView]) -> Any:
+        nonlocal asked
+        asked += 1
+        return among[asked % 7] if asked % 2 else 3
+
+    c = fb.connect(placement=broken)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        assert len({c.call("who", 1) for _ in range(20)}) == 2
+        assert set(c.map("who", [1] * 100)) == set(servers)
+        assert set(fb.connect(placement=lambda task, among: None).map("who", [1] * 100)) == set(servers)
+    assert asked >= 120 and len(told) == 1 and told[0].category is RuntimeWarning
+    assert "the function has failed" in str(told[0].message) and '"least" decides' in str(told[0].message)
+
+
+def test_a_function_is_asked_while_threads_of_the_program_wait_in_every_way(servers: list[int]) -> None:
+    """Whoever waits lets go of the interpreter: nobody waits for the other for ever."""
+    c = fb.connect(placement=lambda task, among: min(among, key=lambda server: server.mine))
+    over = threading.Event()
+
+    def busy() -> None:
+        while not over.is_set():
+            c.call("who", 0)
+            c.failed()
+
+    def short_maps() -> None:
+        while not over.is_set():
+            m = c.map("who", [0] * 40, ordered=False)
+            next(m)
+            _ = m.counts, m.status(0), m.cancel(39)
+            del m  # closed by its end while tasks are under way
+
+    threads = [threading.Thread(target=work) for work in (busy, busy, short_maps, short_maps)]
+    for thread in threads:
+        thread.start()
+    m = c.map("who", [1] * 300)
+    for n, _ in enumerate(m):
+        if n % 50 == 0:
+            time.sleep(0.02)  # the client's own thread asks meanwhile
+            assert m.counts["pulled"] > 0
+    over.set()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+
+
+def test_ctrl_c_in_a_function_of_placement_is_the_caller_s(servers: list[int]) -> None:
+    def interrupted(task: fb.TaskView, among: list[fb.ServerView]) -> None:
+        raise KeyboardInterrupt
+
+    c = fb.connect(placement=interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        c.call("who", 0)
+    with pytest.raises(KeyboardInterrupt):
+        list(c.map("who", [0] * 3))
 
 
 COSTS = """

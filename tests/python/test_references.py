@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import subprocess
@@ -174,6 +175,61 @@ def test_calls_are_probed_and_given_up_together(place: Place, client: fb.Client)
             call.wait()
     # The one that has begun sleeps for half a minute.
     place.started[0].kill()
+
+
+def test_many_calls_on_one_array_that_a_server_holds(client: fb.Client, place: Place, tmp_path: Path) -> None:
+    other = place.serve(tmp_path / "things.py", "two")
+    until(lambda: len(client.services["look"].servers) == 2, what="the other server")
+    matrix = client.put(np.arange(60_000.0), on="two")
+    looked = list(client.map("look", itertools.repeat(matrix, 1_000)))
+    assert looked == [(False, other.pid)] * 1_000
+    # What a service writes to it stays there, and is no result; beside it arrays of the program travel.
+    m = client.map("axpy", [1.0] * 500, itertools.repeat(np.ones(60_000)), itertools.repeat(matrix))
+    assert list(m) == [None] * 500 and m.input[2] is matrix
+    np.testing.assert_array_equal(matrix[:3], [500.0, 501.0, 502.0])
+    for y in client.map("axpy", [2.0] * 3, itertools.repeat(matrix), itertools.repeat(np.zeros(60_000))):
+        assert y[1] == 1002.0
+    # Two holders: the task cannot be done, the others can.
+    elsewhere = client.put(np.zeros(60_000), on="one")
+    arrays = [elsewhere, np.zeros(60_000), elsewhere]
+    m = client.map("axpy", [1.0] * 3, [matrix, matrix, np.ones(60_000)], arrays, errors="yield")
+    bad, good, also = m
+    assert isinstance(bad, fb.BadArgument) and bad.index == 0  # type: ignore[attr-defined]
+    assert all(word in str(bad) for word in ("held by different servers", '"two"', '"one"'))
+    assert good[0] == 500.0 and also is None and m.counts["failed"] == 1
+    assert elsewhere[7] == 1.0
+
+
+def test_tasks_fail_whose_array_died_with_its_server_and_others_go_on(
+    client: fb.Client, place: Place, tmp_path: Path
+) -> None:
+    other = place.serve(tmp_path / "things.py", "two")
+    until(lambda: len(client.services["look"].servers) == 2, what="the other server")
+    lost, kept = client.put(np.zeros(600), on="two"), client.put(np.zeros(600), on="one")
+
+    def inputs() -> Iterator[object]:
+        for n in range(300):
+            if n == 90:
+                other.send_signal(signal.SIGKILL)
+                other.wait(30)
+            yield (lost, kept, np.zeros(600))[n % 3]
+
+    m = client.map("look", inputs(), errors="yield")
+    results = list(m)
+    wrong = [n for n, result in enumerate(results) if isinstance(result, fb.ServerLost)]
+    assert len(results) == 300 and {n % 3 for n in wrong} == {0} and len(wrong) >= 65
+    assert all(not isinstance(result, Exception) for n, result in enumerate(results) if n not in wrong)
+    with pytest.raises(fb.ServerLost) as plain:
+        client.call("look", lost)
+    assert type(results[wrong[-1]]) is plain.type
+
+
+def test_an_array_that_the_program_has_forgotten_stays_until_its_tasks_are_over(client: fb.Client) -> None:
+    def inputs() -> Iterator[fb.Reference]:
+        for n in range(50):
+            yield client.put(np.full(600, float(n)))
+
+    assert [looked[0] for looked in client.map("look", inputs())] == [False] * 50
 
 
 SHORT_OF_MEMORY = """

@@ -1058,14 +1058,14 @@ fb_status fb_connect(const char *broker, fb_client **client);
 fb_status fb_patience(fb_client *client, double seconds);
 
 /* For how many seconds, from 1 to 3600, a server on another host may say nothing before it is lost and its calls go
-   elsewhere; of the servers that the client reaches from now on. Once a client; as FOREBAY_SILENCE says, or 10, if not
+   elsewhere; of the servers that the client reaches from now on; as FOREBAY_SILENCE says, or 10, if not
    said. One that computes, or receives what is sent to it, says once a second that it lives. */
 fb_status fb_silence(fb_client *client,
                      double seconds);
 
-/* Which server gets a call is decided by that rule, once a client: "least" (the default), where the call is over
-   first, by what is known of how long calls of that size take there and of what is there already; "turns", each server in
-   turn, whatever it has to do. */
+/* Which server gets a call is decided by that rule: "least" (the default), where the call is over first, by what is known of
+   how long calls of that size take there and of what is there already; "turns", each server in turn, whatever it has to
+   do. Once a client, FB_CONFLICT after that; fb_place_with gives a function. */
 fb_status fb_place_by(fb_client *client,
                       const char *rule);
 
@@ -1134,6 +1134,61 @@ fb_status fb_signature(fb_client *client, const char *service, char **signature)
 fb_status fb_failed(fb_client *client,
                     int64_t index,
                     fb_failure *failure);
+
+/* --- which server gets a call -------------------------------------------------------------- */
+
+/* A call that is to go somewhere. */
+typedef struct {
+    /* sizeof(fb_task_view) of the library. */
+    size_t size;
+    /* What is called. */
+    const char *service;
+    /* Bytes of its arrays. */
+    uint64_t bytes;
+    /* What it costs; 0 if its service does not say that. */
+    uint64_t cost;
+    /* How many calls of this service wait, this one among them. */
+    int64_t waiting;
+} fb_task_view;
+
+/* A server that could get it. */
+typedef struct {
+    /* sizeof(fb_server_view) of the library. */
+    size_t size;
+    /* Its name, which others may share. */
+    const char *name;
+    /* Its process. */
+    uint32_t pid;
+    /* How many calls it works on at a time. */
+    uint32_t workers;
+    /* Calls of this client that are there. */
+    uint32_t mine;
+    /* Calls of others that were there when the broker was last asked; 0 of tasks of a bag. */
+    uint32_t others;
+    /* How many more it may have so that none waits there while another server idles. */
+    uint32_t room;
+    /* 1: what is there, of a bag, takes much longer than it should. */
+    int is_late;
+    /* Seconds that the call is expected to run there; less than 0 before any has. */
+    double expected;
+    /* Seconds that all calls of this client there are expected to run; less than 0 if the service does not say what its calls
+       cost. */
+    double ahead;
+} fb_server_view;
+
+/* Returns the index of the server that is to get the call, of `count` with the one first whose turn it is; -1: "least"
+   decides. What is given is good until it returns. */
+typedef int (*fb_placement_fn)(const fb_task_view *task, const fb_server_view *servers, int count, void *user);
+
+/* Which server gets a call is decided by a function, which is called with `user`, once a client: FB_CONFLICT after that.
+
+   It is called for a call in the thread that makes it, for a task of a bag in the thread that gives tasks and takes results
+   or, meanwhile, in one of the library, and by several threads at once if several make calls. Nothing is locked then, and
+   what it calls itself goes by "least". A task for which the server that it names has no room waits, and is asked for again. An
+   index that is none is told on standard error the first time, and "least" decides. */
+fb_status fb_place_with(fb_client *client,
+                        fb_placement_fn function,
+                        void *user);
 
 /* --- calls under way ----------------------------------------------------------------------- */
 
@@ -1306,7 +1361,9 @@ fb_status fb_bag_open(fb_client *client,
 
    `args` are those of fb_call: as many as the signature has parameters, results included. What goes is copied, and the
    caller's again when this returns; what comes is written where `args` point by the fb_bag_next that hands the task
-   out. What is wrong with them is FB_BAD_ARGUMENT, and no task is added. When the bag is full of what is under way it is
+   out. With FB_REF the task runs at the server that holds the array, tasks on one array in their order, and what they write
+   stays there; it is over with FB_SERVER_LOST when that server is lost. What is wrong with the arguments is FB_BAD_ARGUMENT, and
+   no task is added. When the bag is full of what is under way it is
    waited for, at most `timeout` seconds: FB_TIMEOUT. FB_FULL, at once, when it is full of results that nobody took, and
    when 65,536 tasks were not: take some with fb_bag_next. FB_CONFLICT after fb_bag_end. */
 fb_status fb_bag_add(fb_bag *bag,
@@ -1466,7 +1523,10 @@ fb_status fb_server_create(const fb_server_opts *opts, fb_server **server);
    after the start. A service with side effects, which must not run twice when a server is lost, has
    `effects` behind its parentheses. Behind that `cost 2*n*n + m` says how the work of a call grows with what it is passed:
    clients know by it which calls are long before one has run. */
-fb_status fb_service_register(fb_server *server, const char *signature, fb_service_fn function, void *user);
+fb_status fb_service_register(fb_server *server,
+                              const char *signature,
+                              fb_service_fn function,
+                              void *user);
 
 /* Offers a service of a running server no more. */
 fb_status fb_service_remove(fb_server *server, const char *name);

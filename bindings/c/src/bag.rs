@@ -258,7 +258,9 @@ pub extern "C" fn fb_bag_open(
 ///
 /// `args` are those of fb_call: as many as the signature has parameters, results included. What goes is copied, and the
 /// caller's again when this returns; what comes is written where `args` point by the fb_bag_next that hands the task
-/// out. What is wrong with them is FB_BAD_ARGUMENT, and no task is added. When the bag is full of what is under way it is
+/// out. With FB_REF the task runs at the server that holds the array, tasks on one array in their order, and what they write
+/// stays there; it is over with FB_SERVER_LOST when that server is lost. What is wrong with the arguments is FB_BAD_ARGUMENT, and
+/// no task is added. When the bag is full of what is under way it is
 /// waited for, at most `timeout` seconds: FB_TIMEOUT. FB_FULL, at once, when it is full of results that nobody took, and
 /// when 65,536 tasks were not: take some with fb_bag_next. FB_CONFLICT after fb_bag_end.
 #[unsafe(no_mangle)]

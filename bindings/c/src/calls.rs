@@ -46,22 +46,21 @@ pub extern "C" fn fb_patience(client: *mut fb_client, seconds: f64) -> fb_status
 }
 
 /// For how many seconds, from 1 to 3600, a server on another host may say nothing before it is lost and its calls go
-/// elsewhere; of the servers that the client reaches from now on. Once a client; as FOREBAY_SILENCE says, or 10, if not
+/// elsewhere; of the servers that the client reaches from now on; as FOREBAY_SILENCE says, or 10, if not
 /// said. One that computes, or receives what is sent to it, says once a second that it lives.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_silence(client: *mut fb_client, seconds: f64) -> fb_status {
     status(|| handle::get(client)?.silence(seconds))
 }
 
-/// Which server gets a call is decided by that rule, once a client: "least" (the default), where the call is over
-/// first, by what is known of how long calls of that size take there and of what is there already; "turns", each server in
-/// turn, whatever it has to do.
+/// Which server gets a call is decided by that rule: "least" (the default), where the call is over first, by what is known of
+/// how long calls of that size take there and of what is there already; "turns", each server in turn, whatever it has to
+/// do. Once a client, FB_CONFLICT after that; fb_place_with gives a function.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_place_by(client: *mut fb_client, rule: *const c_char) -> fb_status {
     status(|| {
         let object = handle::get(client)?;
-        object.place_by(Named::parse(given::text(rule, "rule")?)?);
-        Ok(())
+        object.place_by(Named::parse(given::text(rule, "rule")?)?)
     })
 }
 

@@ -28,6 +28,7 @@ mod kinds;
 mod memory;
 mod notices;
 mod parameters;
+mod placement;
 mod printed;
 mod references;
 mod requests;

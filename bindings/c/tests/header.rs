@@ -20,6 +20,7 @@ const SECTIONS: &[(&str, &str)] = &[
     ("watch", "watching and steering"),
     ("parameters", "parameters"),
     ("calls", "calls"),
+    ("placement", "which server gets a call"),
     ("futures", "calls under way"),
     ("notices", "the ends of calls, told"),
     ("group", "calls that run at the same time"),

@@ -620,6 +620,11 @@ module forebay_library
       type(c_ptr), value :: client, failure
       integer(c_int64_t), value :: index
     end function lib_failed
+    integer(c_int) function lib_place_with(client, function, user) bind(c, name='fb_place_with')
+      import
+      type(c_ptr), value :: client, user
+      type(c_funptr), value :: function
+    end function lib_place_with
     integer(c_int) function lib_wait(future, timeout) bind(c, name='fb_wait')
       import
       type(c_ptr), value :: future

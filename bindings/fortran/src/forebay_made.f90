@@ -494,8 +494,8 @@ contains
   end subroutine fb_patience
 
   !> For how many seconds, from 1 to 3600, a server on another host may say nothing before it is lost and its calls
-  !> go elsewhere; of the servers that the client reaches from now on. Once a client; as FOREBAY_SILENCE says, or
-  !> 10, if not said. One that computes, or receives what is sent to it, says once a second that it lives.
+  !> go elsewhere; of the servers that the client reaches from now on; as FOREBAY_SILENCE says, or 10, if not said.
+  !> One that computes, or receives what is sent to it, says once a second that it lives.
   subroutine fb_silence(client, seconds, stat, errmsg)
     type(fb_client), intent(in) :: client
     real(c_double), intent(in) :: seconds
@@ -504,9 +504,9 @@ contains
     call settle(lib_silence(id(client%at), seconds), stat, errmsg)
   end subroutine fb_silence
 
-  !> Which server gets a call is decided by that rule, once a client: "least" (the default), where the call is over
-  !> first, by what is known of how long calls of that size take there and of what is there already; "turns", each
-  !> server in turn, whatever it has to do.
+  !> Which server gets a call is decided by that rule: "least" (the default), where the call is over first, by what
+  !> is known of how long calls of that size take there and of what is there already; "turns", each server in turn,
+  !> whatever it has to do. Once a client, FB_CONFLICT after that; fb_place_with gives a function.
   subroutine fb_place_by(client, rule, stat, errmsg)
     type(fb_client), intent(in) :: client
     character(len=*), intent(in) :: rule

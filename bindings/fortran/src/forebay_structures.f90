@@ -182,6 +182,27 @@ module forebay_structures
     character(kind=c_char) :: text(1024) = c_null_char
   end type fb_failure
 
+  type, public, bind(c) :: lib_task_view_struct
+    integer(c_size_t) :: size = 0
+    type(c_ptr) :: service = c_null_ptr
+    integer(c_int64_t) :: bytes = 0
+    integer(c_int64_t) :: cost = 0
+    integer(c_int64_t) :: waiting = 0
+  end type lib_task_view_struct
+
+  type, public, bind(c) :: lib_server_view_struct
+    integer(c_size_t) :: size = 0
+    type(c_ptr) :: name = c_null_ptr
+    integer(c_int32_t) :: pid = 0
+    integer(c_int32_t) :: workers = 0
+    integer(c_int32_t) :: mine = 0
+    integer(c_int32_t) :: others = 0
+    integer(c_int32_t) :: room = 0
+    integer(c_int) :: is_late = 0
+    real(c_double) :: expected = 0.0_c_double
+    real(c_double) :: ahead = 0.0_c_double
+  end type lib_server_view_struct
+
   type, public, bind(c) :: fb_timing
     integer(c_size_t) :: size = 0
     real(c_double) :: sending = 0.0_c_double

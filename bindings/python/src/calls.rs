@@ -20,6 +20,7 @@ use crate::arrays::{Given, dtype_of, shape_of};
 use crate::ffi::held::{HeldFuture, PendingArguments};
 use crate::future::Future;
 use crate::notify::Notify;
+use crate::placement::RuleFunction;
 use crate::reference::Reference;
 use crate::status::{Status, is_raised};
 use crate::waits::{SLICE, duration, released, released_from, signals};
@@ -268,8 +269,14 @@ impl Client {
 
     /// Which server gets a call is decided by that rule: ``least`` or ``turns``.
     fn place_by(&self, py: Python<'_>, rule: &str) -> PyResult<()> {
-        self.inner.place_by(Named::parse(rule).map_err(|e| errors::raise(py, &e))?);
-        Ok(())
+        let raise = |e| errors::raise(py, &e);
+        self.inner.place_by(Named::parse(rule).map_err(raise)?).map_err(raise)
+    }
+
+    /// Which server gets a call is decided by a function: it is given the task and a list of servers, as tuples, and
+    /// returns an index of the list, or None, which leaves it to ``least``.
+    fn place_with(&self, py: Python<'_>, function: Py<PyAny>) -> PyResult<()> {
+        self.inner.place_by(RuleFunction::new(function)).map_err(|e| errors::raise(py, &e))
     }
 
     /// For how long calls wait for a server that is not there yet, in seconds.

@@ -16,6 +16,7 @@ mod group;
 mod json;
 mod kept;
 mod notify;
+mod placement;
 mod reference;
 mod run;
 mod scalar;

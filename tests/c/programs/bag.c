@@ -85,6 +85,15 @@ static fb_status gate(fb_request *request, void *user)
     return fb_request_set_i64(request, 1, n);
 }
 
+/* Ends with that status. */
+static fb_status ends(fb_request *request, void *user)
+{
+    int64_t n = 0;
+    (void)user;
+    CHECK(fb_request_i64(request, 0, &n) == FB_OK);
+    return fb_request_set_i64(request, 1, n);
+}
+
 static fb_server *serve(const char *name, void *slow)
 {
     fb_server *server = NULL;
@@ -95,6 +104,9 @@ static fb_server *serve(const char *name, void *slow)
     OK(fb_service_register(server, "kinds(inout n:i64, in name:str, out m:f64[r,c], out said:str)", kinds, NULL));
     OK(fb_service_register(server, "picky(in n:i64, out twice:i64)", picky, NULL));
     OK(fb_service_register(server, "gate(in n:i64, out same:i64)", gate, NULL));
+    FAILS(FB_BAD_ARGUMENT, "names \"m\"",
+          fb_service_register(server, "ends(in n:i64, out info:i64 status) cost m*n", ends, NULL));
+    OK(fb_service_register(server, "ends(in n:i64, out info:i64 status) cost n**2 + 3*n", ends, NULL));
     return server;
 }
 
@@ -505,6 +517,121 @@ static void killing(fb_client *client, pid_t pid)
     OK(fb_bag_free(bag));
 }
 
+/* Tasks on arrays that a server holds: they run there, in order, and what they write stays there. */
+static void held(fb_client *client)
+{
+    enum { MANY = 200, LENGTH = 3000 };
+    static double x[LENGTH], y[LENGTH], z[MANY][LENGTH];
+    const fb_ref_opts first = { .size = sizeof first, .server = "first" }, second = { .size = sizeof second, .server = "second" };
+    fb_ref *a = NULL, *b = NULL, *elsewhere = NULL;
+    fb_bag *bag = NULL;
+    fb_bag_totals all = { .size = sizeof all };
+    int64_t index = -2;
+    fb_status outcome = FB_INTERNAL;
+    for (int i = 0; i < LENGTH; ++i) x[i] = i;
+    OK(fb_ref_create(client, FB_DENSE(x, FB_F64, LENGTH), &first, &a));
+    OK(fb_ref_create(client, FB_DENSE(NULL, FB_F64, LENGTH), &first, &b));
+    OK(fb_ref_create(client, FB_DENSE(NULL, FB_F64, LENGTH), &second, &elsewhere));
+    OK(fb_bag_open(client, "axpyz", NULL, &bag));
+    for (int n = 0; n < MANY; ++n) {
+        fb_arg args[] = { FB_IN_F64(2), FB_REF(a), FB_REF(b), FB_OUT_ARRAY(z[n], FB_F64, LENGTH) };
+        OK(fb_bag_add(bag, args, 4, FB_FOREVER, &index));
+    }
+    fb_arg apart[] = { FB_IN_F64(2), FB_REF(a), FB_REF(elsewhere), FB_OUT_ARRAY(y, FB_F64, LENGTH) };
+    FAILS(FB_BAD_ARGUMENT, "are held by different servers", fb_bag_add(bag, apart, 4, FB_FOREVER, &index));
+    OK(fb_bag_end(bag));
+    for (int n = 0; n < MANY; ++n) {
+        OK(fb_bag_next(bag, FB_FOREVER, &index, &outcome));
+        CHECK(index == n && outcome == FB_OK);
+        /* y of that turn, for they run in the order of the input. */
+        CHECK(z[n][0] == n && z[n][LENGTH - 1] == 2 * (LENGTH - 1) + n);
+    }
+    OK(fb_bag_counts(bag, &all));
+    CHECK(all.pulled == MANY && all.done == MANY);
+    OK(fb_ref_get(b, FB_DENSE(y, FB_F64, LENGTH)));
+    CHECK(y[0] == MANY && y[LENGTH - 1] == MANY);
+    OK(fb_bag_free(bag));
+    OK(fb_ref_kill(a));
+    OK(fb_ref_kill(b));
+    OK(fb_ref_kill(elsewhere));
+}
+
+/* A status is a number like others: the task is done. */
+static void statuses(fb_client *client)
+{
+    fb_bag *bag = NULL;
+    fb_bag_totals all = { .size = sizeof all };
+    int64_t index = -2, info[3] = { 9, 9, 9 };
+    fb_status outcome = FB_INTERNAL;
+    char *signature = NULL;
+    OK(fb_signature(client, "ends", &signature));
+    CHECK(strcmp(signature, "ends(in n:i64, out info:i64 status) cost n*n + 3*n") == 0);
+    OK(fb_free(signature));
+    OK(fb_bag_open(client, "ends", NULL, &bag));
+    for (int64_t n = 0; n < 3; ++n) {
+        fb_arg args[] = { FB_IN_I64(n), FB_OUT_I64(&info[n]) };
+        OK(fb_bag_add(bag, args, 2, FB_FOREVER, NULL));
+    }
+    OK(fb_bag_end(bag));
+    for (int64_t n = 0; n < 3; ++n) {
+        OK(fb_bag_next(bag, FB_FOREVER, &index, &outcome));
+        CHECK(index == n && outcome == FB_OK && info[n] == n);
+    }
+    OK(fb_bag_counts(bag, &all));
+    CHECK(all.done == 3 && all.failed == 0);
+    OK(fb_bag_free(bag));
+}
+
+static atomic_int asked;
+
+/* Always the server of that name; now and then nonsense. What it calls itself goes without it. */
+static int by_name(const fb_task_view *task, const fb_server_view *servers, int count, void *user)
+{
+    const int number = atomic_fetch_add(&asked, 1);
+    CHECK(task->size == sizeof *task && task->waiting > 0 && task->cost == (strcmp(task->service, "ends") ? 0 : 4));
+    double y = 0;
+    OK(FB_CALL((fb_client *)((void **)user)[0], "square", FB_IN_F64(3), FB_OUT_F64(&y)));
+    CHECK(y == 9);
+    if (number % 10 == 9) return number % 20 == 9 ? -1 : 77;
+    for (int i = 0; i < count; ++i) {
+        CHECK(servers[i].size == sizeof *servers && servers[i].workers == 2 && servers[i].pid > 0);
+        if (strcmp(servers[i].name, ((void **)user)[1]) == 0) return i;
+    }
+    return -1;
+}
+
+static void placed(fb_server **servers)
+{
+    fb_client *client = NULL;
+    fb_bag *bag = NULL;
+    int64_t index = -2, info = 0;
+    fb_status outcome = FB_INTERNAL;
+    fb_server_load before[2] = { { .size = sizeof *before }, { .size = sizeof *before } }, after = { .size = sizeof after };
+    static char name[] = "second";
+    static double y[TASKS];
+    OK(fb_connect(NULL, &client));
+    void *user[] = { client, name };
+    FAILS(FB_BAD_ARGUMENT, "the function is NULL", fb_place_with(client, NULL, NULL));
+    OK(fb_place_with(client, by_name, user));
+    FAILS(FB_CONFLICT, "another client", fb_place_by(client, "turns"));
+    for (int i = 0; i < 2; ++i) OK(fb_load(servers[i], &before[i]));
+    for (int n = 0; n < 50; ++n) OK(FB_CALL(client, "ends", FB_IN_I64(1), FB_OUT_I64(&info)));
+    CHECK(atomic_load(&asked) == 50);
+    OK(fb_load(servers[0], &after));
+    /* Its calls of its own, some of those for which it gives no answer, and no others. */
+    CHECK(after.served - before[0].served <= 50 + 5);
+    OK(fb_bag_open(client, "square", NULL, &bag));
+    for (int n = 0; n < TASKS; ++n) add_square(bag, n, &y[n]);
+    OK(fb_bag_end(bag));
+    for (int n = 0; n < TASKS; ++n) {
+        OK(fb_bag_next(bag, FB_FOREVER, &index, &outcome));
+        CHECK(index == n && outcome == FB_OK && y[n] == (double)n * n);
+    }
+    CHECK(atomic_load(&asked) >= 50 + TASKS);
+    OK(fb_bag_free(bag));
+    OK(fb_disconnect(client));
+}
+
 int main(int argc, char **argv)
 {
     fb_server *servers[2] = { NULL, NULL };
@@ -534,6 +661,9 @@ int main(int argc, char **argv)
         lazily(client);
         given_up(client);
         if (!is_small) full(client);
+        if (!is_small) held(client);
+        statuses(client);
+        if (!is_small) placed(servers);
         misuse(client);
         if (!is_small) forked(client);
         for (int i = 0; i < 2; ++i) {

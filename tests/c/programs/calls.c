@@ -234,6 +234,7 @@ static void tied(fb_client *client, int here)
     fb_client *one = NULL;
     FAILS(FB_BAD_ARGUMENT, "\"luck\" is no rule of placement", fb_place_by(client, "luck"));
     OK(fb_place_by(client, "turns"));
+    FAILS(FB_CONFLICT, "a rule of placement already; connect another client", fb_place_by(client, "least"));
     OK(fb_on(client, "of nobody", 0, &one));
     FAILS(FB_NO_SERVER, "no server \"of nobody\" offers axpy", fb_call(one, "axpy", NULL, 0));
     OK(fb_disconnect(one));
@@ -266,6 +267,7 @@ int main(int argc, char **argv)
     OK(fb_patience(client, 0));
     FAILS(FB_BAD_ARGUMENT, "a silence of 0 s", fb_silence(client, 0));
     OK(fb_silence(client, 30));
+    OK(fb_silence(client, 20));
     by_value(client);
     tied(client, argc == 1);
     bad_calls(client);

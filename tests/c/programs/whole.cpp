@@ -200,6 +200,18 @@ static void ended(const char *place)
     run.close_unfinished();
 }
 
+/* Tasks on an array that a server holds. */
+static void held_tasks(const fb::client &client)
+{
+    const fb::reference a = client.put(std::vector<double>(16, 1), { 4, 4 });
+    fb::bag bag = client.open_bag("scale");
+    for (int i = 0; i < 10; ++i) bag.add(a, 2.0);
+    bag.end();
+    while (const auto found = bag.next(20)) found->check();
+    const auto values = a.read<double>();
+    CHECK(values.values[0] == 1024 && values.values[15] == 1024 && bag.counts().done == 10);
+}
+
 static void many_tasks(const fb::client &client)
 {
     constexpr std::size_t tasks = 3000;
@@ -294,6 +306,7 @@ static void calls()
         CHECK(half == 1.5);
     }
     many_tasks(client);
+    held_tasks(client);
     const std::vector<double> square = counted(9);
     double sum = 0;
     client.call("trace", fb::view<const double>(square.data(), { 3, 3 }), fb::out(sum));

@@ -90,6 +90,7 @@ program bag_of_tasks
   else
     call squares(0_c_int)
     call places()
+    call held()
     call refusals()
     call full()
     call given_up()
@@ -181,6 +182,35 @@ contains
     end do
     call expect(seen == MANY .and. all(abs(wide(2:6:2, :)) <= 0), 'all of them, and nothing between')
   end subroutine places
+
+  !> Tasks on a matrix that a server holds run there in the order of the input, and what they write stays there.
+  subroutine held()
+    integer, parameter :: MANY = 20
+    type(fb_bag) :: bag
+    type(fb_ref) :: m
+    real(real64), target, asynchronous :: double(3, 4, MANY)
+    real(real64) :: there(3, 4)
+    character(len=10), target, asynchronous :: texts(MANY)
+    logical, target, asynchronous :: truths(MANY)
+    integer(int64) :: n
+    integer :: i, outcome
+    truths = .false.
+    call fb_ref_create(client, FB_F64, [3, 4], m)
+    call fb_bag_open(client, 'kinds', bag)
+    do i = 1, MANY
+      call fb_bag_add(bag, [fb_in(2*i), fb_ref(m), fb_out(double(:, :, i)), fb_in('ions'), fb_out(texts(i)), fb_inout(truths(i))])
+    end do
+    call fb_bag_end(bag)
+    i = 0
+    do while (fb_bag_next(bag, n, stat=outcome, errmsg=said))
+      i = i + 1
+      call expect(outcome == FB_OK .and. n == i .and. all(abs(double(:, :, i) - 2*i) <= 0), 'in the order of the input')
+    end do
+    call fb_ref_get(m, there)
+    call expect(i == MANY .and. all(abs(there - MANY) <= 0), 'what is written stays there')
+    call fb_ref_kill(m)
+    call fb_bag_free(bag)
+  end subroutine held
 
   pure function seen_from(n) result(x)
     integer(int64), intent(in) :: n

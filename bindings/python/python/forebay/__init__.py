@@ -57,6 +57,7 @@ from ._forebay import (
 from ._forebay import __version__ as __version__
 from ._maps import Map, Progress
 from ._page import Page
+from ._placements import ServerView, TaskView
 from ._references import Reference
 from ._run import Checkpoint, DataSetHandle, RestartSnapshot, Run, open
 from ._services import Server, serve, service
@@ -102,12 +103,14 @@ __all__ = [
     "Run",
     "Server",
     "ServerLost",
+    "ServerView",
     "Service",
     "Services",
     "Snapshot",
     "StoredSnapshot",
     "StoredSnapshots",
     "Table",
+    "TaskView",
     "Timeout",
     "VersionMismatch",
     "call",

@@ -17,6 +17,7 @@ from . import _forebay
 from ._dtypes import dtype_name
 from ._forebay import Future
 from ._maps import Errors, Map, Progress
+from ._placements import PlacementFunction, asked
 from ._references import Reference
 
 if TYPE_CHECKING:
@@ -24,9 +25,9 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 Transfer = Literal["nowait", "wait", "copy"]
-
-Placement = Literal["least", "turns"]
 """When the memory of arguments that are only read is the caller's again."""
+Placement = Literal["least", "turns"] | PlacementFunction
+"""Which server gets a call: a rule that has a name, or a function that is given the call and the servers."""
 Info = Literal["raise", "return"]
 """What becomes of a status that is not 0."""
 
@@ -267,7 +268,8 @@ class Client(_forebay.Client):
         One iterable for each parameter that goes to the service, as for ``map``; it ends with the shortest (with
         ``strict``, unequal lengths raise ``BadArgument``). Inputs are taken as they are of use, and copied then.
         Results are what comes back, in the order of the signature: one bare, several as a tuple, arrays as new arrays.
-        ``ordered=False``: results as they come; ``m.index`` and ``m.input`` tell of the last one. ``errors``: ``raise``
+        A :class:`Reference` among the inputs has its task run at the server that holds the array; what is written there is no
+        result. ``ordered=False``: results as they come; ``m.index`` and ``m.input`` tell of the last one. ``errors``: ``raise``
         raises the error of a task in its place and ends the map, ``yield`` gives it as a result and goes on; it has
         ``index`` and ``input``. ``progress``: True shows a bar on stderr, a function is called with a
         :class:`Progress`. ``window``: tasks at all servers together, by default as many as keep them busy.
@@ -298,8 +300,8 @@ class Client(_forebay.Client):
         return Group(self)
 
     def failed(self) -> list[FailedCall]:
-        """The last 1,000 calls of this client that have failed, the oldest first. Calls that were given up are not among
-        them, nor are tasks of a map, which tells of its own.
+        """The last 1,000 calls of this client that have failed, the oldest first; those whose status was raised are among
+        them. Calls that were given up are not, nor are tasks of a map, which tells of its own.
         """
         return [
             FailedCall(
@@ -328,7 +330,11 @@ def connect(
 
     ``placement`` says which server gets a call. ``least``: the one where it is over first, by what is known of how long
     calls of that size take there and of what is there already; calls that none would begin yet wait in this process.
-    ``turns``: each server in turn, at once.
+    ``turns``: each server in turn, at once. A function is given a :class:`TaskView` and a list of :class:`ServerView`, the
+    one first whose turn it is, and returns one of the list, or None, which leaves it to ``least``. It is asked of a call in
+    the thread that makes it, of a task of a map in the thread that asks for results or, meanwhile, in one of this client's;
+    a task for which the server that it names has no room waits and is asked again. What it calls itself goes by ``least``,
+    and so does what it fails for: the first failure is told as a ``RuntimeWarning``.
 
     ``silence``: for so many seconds, from 1 to 3600, a server on another host may say nothing before it is lost and its
     calls go elsewhere; ``FOREBAY_SILENCE`` if not given, 10 without it. One that computes, or receives what is sent to it,
@@ -347,7 +353,11 @@ def connect(
                 client.patience(wait)
             if silence is not None:
                 client.silence(silence)
-            if placement != "least":
+            if callable(placement):
+                client.place_with(asked(placement))
+                # Its thread asks the function, too: it ends before the interpreter does.
+                atexit.register(client.unnotify)
+            elif placement != "least":
                 client.place_by(str(placement))
             return client
 

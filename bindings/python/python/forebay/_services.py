@@ -28,6 +28,8 @@ _MARK = "__forebay_service__"
 _AGAIN = 3.0
 
 _started: weakref.WeakSet[Server] = weakref.WeakSet()
+_marked: dict[tuple[str, str], int] = {}
+"""Where a service of that name was marked last, by its module: the line."""
 loading: list[str] = []
 """The file that ``forebay serve`` loads at the moment."""
 # The threads of a server stay with the parent.
@@ -71,10 +73,33 @@ def service(
     def mark(function: F) -> F:
         offer = Offer(name or function.__name__, parameters, effects, text)
         _forebay.passed(offer.name, offer.parameters, offer.cost)  # whether it can be read
+        _is_first(function, offer.name)
         setattr(function, _MARK, offer)
         return function
 
     return mark
+
+
+def _is_first(function: Callable[..., Any], name: str) -> None:
+    """Refuses a second service of a name in one file, whose first one nobody could call: of programs and of what
+    ``forebay serve`` loads, for other modules are loaded again after they have changed.
+    """
+    code = getattr(function, "__code__", None)
+    module = getattr(function, "__module__", "")
+    here = module == "__main__" or bool(loading)
+    if (
+        code is None
+        or not here
+        or "<locals>" in function.__qualname__
+        or not os.path.isfile(code.co_filename)
+    ):
+        return
+    first = _marked.setdefault((module, name), code.co_firstlineno)
+    if first != code.co_firstlineno:
+        raise _forebay.BadArgument(
+            f"{code.co_filename}: two services are called {name!r}, in line {first} and in line {code.co_firstlineno}; rename "
+            "one, or leave one out"
+        )
 
 
 def offer_of(function: object) -> Offer:

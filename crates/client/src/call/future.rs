@@ -4,6 +4,7 @@
 //! lost) and results are written into them when it is complete, in the thread that waits.
 
 mod again;
+mod canceller;
 mod together;
 
 use std::sync::Arc;
@@ -29,6 +30,7 @@ use super::transfer::{OwnCopy, Transfer};
 use super::{Asked, Choice, Client, Inner, Sent, late, reply, spare};
 use again::Tries;
 
+pub use canceller::Canceller;
 pub use together::{cancel_all, probe_any, wait_all, wait_any};
 
 /// The connection to a server may be cut so often under one call: before anything of it was sent, and after.
@@ -106,28 +108,6 @@ pub struct Future<'a> {
     printed: Option<Box<Printed>>,
     /// The server that has answered, of a service that has a status.
     answered: Option<Arc<ServerInfo>>,
-}
-
-/// Gives a call up from any thread, also while another one waits for it.
-pub struct Canceller {
-    inner: Arc<Inner>,
-    given_up: Arc<AtomicBool>,
-}
-
-impl Canceller {
-    /// Whoever waits for the call cancels it and gets `Cancelled`; if nobody waits, whoever looks at it next.
-    pub fn cancel(&self) {
-        if self.inner.check_process().is_err() {
-            return; // the call is the parent's, and its doorbell, too
-        }
-        self.given_up.store(true, Ordering::SeqCst);
-        self.inner.pump.nudge();
-    }
-
-    /// Whether that was asked.
-    pub fn is_asked(&self) -> bool {
-        self.given_up.load(Ordering::SeqCst)
-    }
 }
 
 /// Arrays travel in the order that the service demands.
@@ -279,10 +259,13 @@ impl<'a> Future<'a> {
             return self.tried().is_empty().then_some(Choice::At(0));
         }
         // First come, first served.
-        if may_wait && self.inner.queue.has(self.offer.signature.name().as_str()) {
+        if may_wait
+            && self.inner.waiting_rule().is_none()
+            && self.inner.queue.has(self.offer.signature.name().as_str())
+        {
             return Some(Choice::Later);
         }
-        let asked = Asked { given: &self.given, waiting: 1, may_wait, more: 0 };
+        let asked = Asked { given: &self.given, waiting: 1, may_wait, more: 0, is_locked: false };
         self.inner.choose(&self.offer, self.tried(), &asked)
     }
 

@@ -133,6 +133,8 @@ struct Asked<'g> {
     may_wait: bool,
     /// How many calls more than usual a server may have.
     more: u32,
+    /// Something of the client is locked: no rule is asked that may wait.
+    is_locked: bool,
 }
 
 /// Servers that may die under one call; then it is given up.
@@ -192,9 +194,12 @@ impl Client {
         Client { inner, transfer: Transfer::default(), tied: None }
     }
 
-    /// Which server gets a call is decided by that rule from now on. Once a client.
-    pub fn place_by(&self, rule: impl Placement + 'static) {
-        let _ = self.inner.rule.set(Box::new(rule));
+    /// Which server gets a call is decided by that rule from now on. Once a client: `Conflict` after that.
+    pub fn place_by(&self, rule: impl Placement + 'static) -> Result<()> {
+        self.inner.rule.set(Box::new(rule)).map_err(|_| {
+            let text = "this client has a rule of placement already; connect another client for another rule";
+            Error::new(Code::Conflict, text)
+        })
     }
 
     /// Calls a service and waits for its results: arrays that come back are filled in place, the
@@ -275,7 +280,7 @@ impl Client {
     }
 
     /// For how many seconds, from 1 to 3600, a server on another host may say nothing before it is lost; of the servers
-    /// that are reached from now on. Once a client.
+    /// that are reached from now on.
     pub fn silence(&self, seconds: f64) -> Result<()> {
         self.inner.table.allow_silence(environment::silence_of(seconds)?);
         Ok(())
@@ -384,14 +389,22 @@ impl Inner {
         let _ = self.table.all();
     }
 
-    fn rule(&self) -> &dyn Placement {
-        self.rule.get().map_or(&Named::Least, |rule| &**rule)
+    /// The rule to be asked while something of the client is locked; none if it may wait.
+    fn rule(&self) -> Option<&dyn Placement> {
+        let rule: &dyn Placement = self.rule.get().map_or(&Named::Least, |rule| &**rule);
+        Some(rule).filter(|rule| !rule.may_wait())
+    }
+
+    /// The rule to be asked while nothing is, if it may wait.
+    fn waiting_rule(&self) -> Option<&dyn Placement> {
+        self.rule.get().map(|rule| &**rule).filter(|rule| rule.may_wait() && !placement::is_asking())
     }
 
     /// The server of an offer that is to get a call, without those; none when there is no other one.
     fn choose(&self, offer: &Offer, without: &[Incarnation], asked: &Asked) -> Option<Choice> {
         let size = Size::of(&offer.signature, asked.given);
-        let is_ruled = self.rule.get().is_some();
+        let waiting_rule = self.waiting_rule().filter(|_| !asked.is_locked);
+        let is_ruled = waiting_rule.is_some() || self.rule.get().is_some_and(|rule| !rule.may_wait());
         if !is_ruled && (offer.estimates.is_below(size, QUICK) || !asked.may_wait && size.cost().is_none()) {
             let at = offer.least_busy(without)?;
             // Behind calls that cost more a short one would wait.
@@ -409,7 +422,9 @@ impl Inner {
         let views = offer.views(&order, size, asked.more);
         let (bytes, cost) = (bytes_of(asked.given), size.cost());
         let task = TaskView { service: offer.signature.name().as_str(), bytes, cost, waiting: asked.waiting };
-        match self.rule().choose(&task, &views) {
+        let choice = waiting_rule.map(|rule| placement::ask(rule, &task, &views));
+        let choice = choice.filter(|choice| matches!(choice, Choice::At(at) if *at < order.len()));
+        match choice.unwrap_or_else(|| self.rule().unwrap_or(&Named::Least).choose(&task, &views)) {
             Choice::At(at) if at < order.len() => Some(Choice::At(order[at])),
             Choice::Later if asked.may_wait => Some(Choice::Later),
             Choice::Later if cost.is_some() => soonest(&views).map(|at| Choice::At(order[at])),

@@ -7,6 +7,8 @@
 //! Where calls are of unlike length and it is known what they cost, the window is one of time: a long call fills a worker,
 //! whatever waits behind it.
 
+use std::cell::Cell;
+
 use forebay_types::directory::ServerInfo;
 use forebay_types::{Error, Result};
 
@@ -64,10 +66,41 @@ pub enum Choice {
     Later,
 }
 
-/// A rule. It is asked by many threads, and must not wait for anything.
+/// A rule. It is asked by many threads.
 pub trait Placement: Send + Sync {
     /// Where the call goes; `servers` are as they are now, the one first whose turn it is, and there is at least one.
     fn choose(&self, task: &TaskView, servers: &[ServerView]) -> Choice;
+
+    /// Whether it may wait for something while it is asked, as a function of another language does for its interpreter.
+    /// Then it is asked while nothing of the client is locked: of a call in the thread that makes it, of a task by one thread
+    /// at a time, the one that asks for results or one of the client's. What it puts off ([`Choice::Later`]), or has no
+    /// answer to, is decided by [`Named::Least`], and so are calls that were put off by that.
+    fn may_wait(&self) -> bool {
+        false
+    }
+}
+
+thread_local! {
+    /// This thread asks a rule just now, which may call services itself.
+    static ASKS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread asks a rule that may wait: what that calls is placed without it.
+pub(super) fn is_asking() -> bool {
+    ASKS.get()
+}
+
+/// Asks a rule that may wait.
+pub(super) fn ask(rule: &dyn Placement, task: &TaskView, servers: &[ServerView]) -> Choice {
+    struct Asks;
+    impl Drop for Asks {
+        fn drop(&mut self) {
+            ASKS.set(false);
+        }
+    }
+    ASKS.set(true);
+    let _asks = Asks;
+    rule.choose(task, servers)
 }
 
 /// The rules that have a name.

@@ -249,8 +249,13 @@ impl Line {
         shunned: &mut Vec<Incarnation>,
     ) -> Option<End> {
         loop {
-            let asked =
-                Asked { given: &job.given, waiting: self.calls.len(), may_wait: true, more: self.more };
+            let asked = Asked {
+                given: &job.given,
+                waiting: self.calls.len(),
+                may_wait: true,
+                more: self.more,
+                is_locked: true,
+            };
             let server = match inner.choose(offer, shunned, &asked)? {
                 Choice::At(server) => server,
                 Choice::Later if self.moved.elapsed() < self.patience => return None,

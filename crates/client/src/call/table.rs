@@ -208,7 +208,7 @@ pub(super) struct Table {
     wire: Mutex<Option<Wire>>,
     known: Mutex<BrokerView>,
     /// How long servers on other hosts may be silent, if this client says.
-    silence: OnceLock<Duration>,
+    silence: Mutex<Option<Duration>>,
     /// A thread asks behind the callers' backs.
     asks: AtomicBool,
 }
@@ -317,7 +317,7 @@ impl Table {
             locator,
             wire: Mutex::new(Some(wire)),
             known: Mutex::new(known),
-            silence: OnceLock::new(),
+            silence: Mutex::default(),
             asks: AtomicBool::new(false),
         })
     }
@@ -393,13 +393,14 @@ impl Table {
             None if asked.is_none() && server.listens.is_some() => local().transpose()?,
             known => known,
         };
-        let silence = self.silence.get().map_or_else(|| self.locator.silence(), |said| Ok(*said))?;
+        let said = *lock(&self.silence);
+        let silence = said.map_or_else(|| self.locator.silence(), Ok)?;
         Ok(Reach { key, host: asked, transport: self.locator.transport(), silence })
     }
 
-    /// How long servers on other hosts may be silent, of those that are reached from now on. Once.
+    /// How long servers on other hosts may be silent, of those that are reached from now on.
     pub fn allow_silence(&self, silence: Duration) {
-        let _ = self.silence.set(silence);
+        *lock(&self.silence) = Some(silence);
     }
 
     /// Whether servers that are not in the table may come to it in a moment.

@@ -3,6 +3,8 @@
 //! Whoever holds the state drives: the user's thread while it asks for results, the client's watching thread while the
 //! user does something else. So a loop with a short body costs no hand-over, and one with a long body lets no server idle.
 
+mod sending;
+
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -21,12 +23,11 @@ use super::results::results;
 use super::{Asks, BagOptions, PATIENCE, Space, Task, closed};
 use crate::call::args::{Arg, Value};
 use crate::call::attach::There;
-use crate::call::connection::{Basket, Connection, Told};
+use crate::call::connection::{Basket, Connection};
 use crate::call::estimate::Size;
 use crate::call::files;
 use crate::call::pace::Ns;
 use crate::call::reference;
-use crate::call::request::Request;
 use crate::call::table::{Offer, coarse};
 use crate::call::tied::Tied;
 use crate::call::transfer::OwnCopy;
@@ -70,6 +71,8 @@ pub(super) struct State {
     looked: Option<Duration>,
     starved: Option<Instant>,
     came: Vec<u64>,
+    /// A thread asks a rule where the next task goes.
+    is_asked: bool,
     /// Copies of the last task's arguments: the next one's may be the same.
     last: Vec<Option<(usize, OwnCopy)>>,
     /// Arguments of tasks that are over without a reply. They may be the last that know of an array at a server, which is
@@ -137,6 +140,7 @@ impl Driver {
                 looked: None,
                 starved: None,
                 came: Vec::new(),
+                is_asked: false,
                 last: Vec::new(),
                 spent: Vec::new(),
                 is_closed: false,
@@ -208,7 +212,7 @@ impl Driver {
                     Some(home) => state.pulled_for(home, bytes, size),
                 };
                 state.jobs.insert(index, job);
-                self.drive(&mut state);
+                drop(self.drive_and_ask(state));
                 Ok(Ok(index))
             }
             Err(e) if e.code() == Code::Full => Err(e),
@@ -477,74 +481,6 @@ impl Driver {
         }
     }
 
-    fn send(&self, state: &mut State) {
-        if !state.machine.is_waiting() && !state.machine.may_double() {
-            return;
-        }
-        let now = self.now();
-        let Some(offer) = state.offer.clone() else { return };
-        loop {
-            let timed = state.machine.is_timed();
-            let placed = state.machine.place(self.inner.rule(), now);
-            let Some((index, key)) = placed.or_else(|| state.machine.double(now)) else { return };
-            let seat = state.seats.iter().find(|c| c.info.incarnation.0 == key).cloned();
-            let (Some(connection), Some(job)) = (seat, state.jobs.get_mut(&index)) else {
-                state.machine.refused(index, key, now);
-                continue;
-            };
-            let id = self.inner.next_id();
-            let carried = self.carry(&connection, job);
-            let files = carried.as_ref().map_or(None, Option::as_ref);
-            let request = Request {
-                inner: &self.inner,
-                id,
-                issue: 0,
-                allowed: None,
-                timed,
-                signature: &offer.signature,
-                args: &job.args,
-                kept: &job.kept,
-                given: &job.given,
-                files,
-                told: Told {
-                    basket: Some((&self.basket, index)),
-                    learns: None,
-                    expected: state.machine.expected_at(index, key),
-                },
-            };
-            let went = match &carried {
-                Ok(_) => request.try_send(&connection),
-                Err(why) => Err(why.clone()),
-            };
-            match went {
-                Ok(Some((pending, sent))) => {
-                    if let Some(free) = job.flights.iter_mut().find(|flight| flight.is_none()) {
-                        *free = Some(Flight { id, connection, pending, sent, files: carried.ok().flatten() });
-                    }
-                }
-                Ok(None) => {
-                    job.ready = carried.ok().flatten();
-                    state.machine.refused(index, key, now);
-                }
-                Err(Sent::Lost(_)) => {
-                    state.machine.refused(index, key, now);
-                    self.take_losses(state);
-                }
-                Err(Sent::Unreached(_)) => state.machine.refused(index, key, now),
-                // What tasks before it have there makes room when they are over.
-                Err(Sent::Not(e)) if e.code() == Code::Full && connection.is_busy() => {
-                    state.machine.refused(index, key, now);
-                }
-                Err(Sent::Not(e)) => {
-                    state.machine.came(index, key, None, now);
-                    if !state.machine.is_under_way(index) {
-                        state.fail(index, e.within(&self.name));
-                    }
-                }
-            }
-        }
-    }
-
     /// Whether there is something to do.
     fn has_news(&self, seats: &[Arc<Connection>]) -> bool {
         self.basket.is_any() || seats.iter().any(|c| c.lost().is_some())
@@ -718,8 +654,10 @@ impl State {
 impl Visit<'_> {
     /// What there is to do.
     pub fn step(&self, asks: Asks) -> Result<Held> {
-        let mut state = self.0.open()?;
-        self.0.drive(&mut state);
+        let mut state = self.0.drive_and_ask(self.0.open()?);
+        if state.is_closed {
+            return Err(closed());
+        }
         let is_ready = state.machine.has_ready();
         let wants_input = match asks {
             Asks::Early => state.machine.wants_input(),
@@ -742,9 +680,7 @@ impl Visit<'_> {
 
     /// What one more task finds now.
     pub fn space(&self) -> Result<Space> {
-        let mut state = self.0.open()?;
-        self.0.drive(&mut state);
-        Ok(state.machine.space())
+        Ok(self.0.drive_and_ask(self.0.open()?).machine.space())
     }
 
     /// Waits until there is something to do, at most until then.
@@ -773,8 +709,7 @@ impl Watched for Attended {
     }
 
     fn advance(&mut self) -> bool {
-        let mut state = lock(&self.0.state);
-        self.0.drive(&mut state);
+        let state = self.0.drive_and_ask(lock(&self.0.state));
         let is_over = state.is_closed || state.machine.is_over();
         drop(state);
         self.0.let_go();

@@ -22,6 +22,8 @@
 //! When all input was taken and nothing waits, a task whose server takes too long is given to a second one ([`super::tail`]).
 //! The first of the two that has something to say is the task's end; the other one is given up.
 
+mod doubles;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -30,24 +32,21 @@ use forebay_types::directory::ServerInfo;
 
 use super::Space;
 use super::fates::{Fates, TaskFate};
+use super::question::{Candidate, Question};
 use super::servers::{Server, ServerKey};
-use super::tail::{Lengths, Running};
+use super::tail::Lengths;
 use super::tasks::{Place, Task, turn};
 use crate::call::LIVES;
 use crate::call::estimate::{Paces, Size};
-use crate::call::pace::{Ns, SHORT, SOMETIMES, Speed};
+use crate::call::pace::{Ns, SHORT, SOMETIMES};
 use crate::call::placement::{Choice, Placement, ServerView, TaskView, window, window_of_time};
 
 /// Servers that are lost so soon one after the other were lost together: a host, and no task. A suspect waits as long.
 const TOGETHER: Ns = 100_000_000;
-/// One task of so many may be given to a second server, and one in any case.
-const MOST_DOUBLED: u64 = 10;
 /// Tasks that may be handed out late because earlier ones are, at least.
 const SPAN: u64 = 1_024;
 /// Most tasks that are pulled ahead.
 const AHEAD: f64 = 65_536.0;
-/// As so many nanoseconds counts the length of a task that took as long as was expected of its cost.
-const EXPECTED: f64 = 1_000_000.0;
 /// So many for each worker before it is known how often the user's thread comes by.
 const BEFORE: f64 = 16.0;
 
@@ -112,6 +111,8 @@ pub(super) struct Machine {
     suspects: VecDeque<u64>,
     /// Those that wait for one server, in their order.
     bound: BTreeMap<ServerKey, VecDeque<u64>>,
+    /// A server that is kept free of others, for a suspect.
+    reserved: Option<ServerKey>,
     servers: Vec<Server>,
     fates: Fates,
     counts: Counts,
@@ -144,6 +145,7 @@ impl Machine {
             waiting: VecDeque::new(),
             suspects: VecDeque::new(),
             bound: BTreeMap::new(),
+            reserved: None,
             servers: Vec::new(),
             fates: Fates::default(),
             counts: Counts::default(),
@@ -372,29 +374,49 @@ impl Machine {
         self.paces.expected(size, &server.speed)
     }
 
-    /// The next task to send, and where to; it is there from now on.
-    pub fn place(&mut self, rule: &dyn Placement, now: Ns) -> Option<(u64, ServerKey)> {
-        let reserved = match self.place_suspect(now) {
+    /// The next task to send, and where to; it is there from now on. Without a rule only what no rule decides.
+    pub fn place(&mut self, rule: Option<&dyn Placement>, now: Ns) -> Option<(u64, ServerKey)> {
+        self.reserved = match self.place_suspect(now) {
             Ok(placed) => return Some(placed),
             Err(reserved) => reserved,
         };
-        if let Some(placed) = self.place_bound(now, reserved) {
+        if let Some(placed) = self.place_bound(now) {
             return Some(placed);
         }
         let index = *self.waiting.front()?;
-        let server = self.choose(rule, now, reserved)?;
+        let server = self.choose(rule?, now)?;
         self.waiting.pop_front();
         self.put(index, server, now);
         Some((index, self.servers[server].key))
     }
 
+    /// What a rule is asked that may wait, of the next task, if a server has room for it.
+    pub fn question(&self, now: Ns) -> Option<Question> {
+        let index = *self.waiting.front()?;
+        let views = self.candidates(now);
+        let has_room = views.iter().any(|(_, view)| view.has_room());
+        let TaskView { bytes, cost, waiting, .. } = self.next_task();
+        let servers = views.iter().map(|(s, view)| (s.key, Candidate::of(&s.info, view))).collect();
+        has_room.then_some(Question { index, bytes, cost, waiting, servers })
+    }
+
+    /// A task goes to the server that a rule has named, if it still waits and that still has room.
+    pub fn place_at(&mut self, index: u64, key: ServerKey, now: Ns) -> Option<(u64, ServerKey)> {
+        let at = self.waiting.iter().position(|waits| *waits == index)?;
+        let is_fit = self.candidates(now).iter().any(|(s, view)| s.key == key && view.has_room());
+        let server = self.servers.iter().position(|s| s.key == key).filter(|_| is_fit)?;
+        self.waiting.remove(at);
+        self.put(index, server, now);
+        Some((index, key))
+    }
+
     /// A task goes to the one server that can run it, if that has room.
-    fn place_bound(&mut self, now: Ns, reserved: Option<usize>) -> Option<(u64, ServerKey)> {
+    fn place_bound(&mut self, now: Ns) -> Option<(u64, ServerKey)> {
         let (key, index, server) = self.bound.iter().find_map(|(key, queue)| {
             let index = *queue.front()?;
             let server = self.servers.iter().position(|s| s.key == *key)?;
             let (there, size) = (&self.servers[server], self.tasks.get(&index)?.size);
-            let takes = Some(server) != reserved && !there.is_closed && !self.has_suspect(there);
+            let takes = Some(*key) != self.reserved && !there.is_closed && !self.has_suspect(there);
             (takes && self.view(there, size, now).has_room()).then_some((*key, index, server))
         })?;
         if let Some(queue) = self.bound.get_mut(&key) {
@@ -408,14 +430,14 @@ impl Machine {
     }
 
     /// A suspect goes to a server that has nothing else; while there is none, one is kept free of others.
-    fn place_suspect(&mut self, now: Ns) -> Result<(u64, ServerKey), Option<usize>> {
+    fn place_suspect(&mut self, now: Ns) -> Result<(u64, ServerKey), Option<ServerKey>> {
         let waits = |index: &u64| self.tasks.get(index).is_some_and(|task| now < task.last + TOGETHER);
         let Some(at) = self.suspects.iter().position(|index| !waits(index)) else { return Err(None) };
         let index = self.suspects[at];
         let open = self.servers.iter().enumerate().filter(|(_, s)| s.takes_any() && s.is_open(now));
         let Some((server, _)) = open.min_by_key(|(_, s)| s.under_way.len()) else { return Err(None) };
         if !self.servers[server].under_way.is_empty() {
-            return Err(Some(server));
+            return Err(Some(self.servers[server].key));
         }
         self.suspects.remove(at);
         self.put(index, server, now);
@@ -446,78 +468,31 @@ impl Machine {
         self.servers.iter().find(|s| s.key == key).map_or(0, |server| server.expected(index))
     }
 
-    /// Whether a second server may run a task, too: all input was taken, and nothing waits.
-    pub fn may_double(&self) -> bool {
-        self.rules.tail && !self.rules.effects && self.ended && !self.is_waiting()
-    }
-
-    /// A task that a second server is to run, too, and which; it is there from now on.
-    pub fn double(&mut self, now: Ns) -> Option<(u64, ServerKey)> {
-        if !self.may_double() || self.doubled > self.counts.pulled / MOST_DOUBLED {
-            return None;
-        }
-        let idle = self.servers.iter().filter(|s| {
-            let is_free = s.under_way.len() < s.workers() as usize;
-            is_free
-                && s.takes_any()
-                && s.is_open(now)
-                && !s.under_way.iter().any(|task| self.is_suspect(*task))
-        });
-        let found =
-            idle.flat_map(|other| self.gains(other, now).map(move |(gain, index)| (gain, index, other.key)));
-        let (_, index, key) = found.max_by(|a, b| a.0.total_cmp(&b.0))?;
-        let at = self.servers.iter().position(|s| s.key == key)?;
-        let expected = self.expects(index, at);
-        self.servers[at].begin(index, expected, now);
-        self.tasks.get_mut(&index)?.second = Some(key);
-        self.doubled += 1;
-        self.sent += 1;
-        Some((index, key))
-    }
-
-    /// The tasks that pay to be begun anew by that server, and by how much they are over sooner.
-    fn gains<'s>(&'s self, other: &'s Server, now: Ns) -> impl Iterator<Item = (f64, u64)> + 's {
-        let under_way = self.servers.iter().filter(|s| s.key != other.key).flat_map(|server| {
-            server.under_way.iter().enumerate().map(move |(place, index)| (server, place as u32, *index))
-        });
-        under_way.filter_map(move |(server, place, index)| {
-            let is_lone = |t: &&Task| t.second.is_none() && t.deaths == 0 && t.home.is_none();
-            let task = self.tasks.get(&index).filter(is_lone)?;
-            let begun = if server.workers() == 1 { task.sent.max(server.since) } else { task.sent };
-            let age = (place < server.workers()).then(|| now.saturating_sub(begun));
-            let unit = self.unit(task.size)?;
-            let running = Running { speed: &server.speed, age, before: place / server.workers(), unit };
-            let gain = self.lengths.gain(&running, &other.speed, other.speed.beside())?;
-            Some((gain, index))
-        })
-    }
-
-    /// In what the length of a task of that size is measured: where it is known what tasks cost, in a part of what is
-    /// expected of it.
-    fn unit(&self, size: Size) -> Option<f64> {
-        match size.cost() {
-            None => Some(1.0),
-            Some(_) => self.paces.expected(size, &Speed::default()).map(|ns| ns / EXPECTED),
-        }
-    }
-
     /// The server that the rule names, if it has room.
-    fn choose(&self, rule: &dyn Placement, now: Ns, reserved: Option<usize>) -> Option<usize> {
-        let takes = |(i, s): &(usize, &Server)| Some(*i) != reserved && s.takes_any() && !self.has_suspect(s);
-        let turn = self.sent as usize % self.servers.len().max(1);
-        let all = || self.servers.iter().enumerate();
-        let in_turn = all().skip(turn).chain(all().take(turn));
-        let views: Vec<ServerView> =
-            in_turn.filter(takes).map(|(_, s)| self.view(s, self.next_size(), now)).collect();
+    fn choose(&self, rule: &dyn Placement, now: Ns) -> Option<usize> {
+        let (servers, views): (Vec<&Server>, Vec<ServerView>) = self.candidates(now).into_iter().unzip();
         if views.is_empty() {
             return None;
         }
+        let Choice::At(at) = rule.choose(&self.next_task(), &views) else { return None };
+        let (chosen, _) = servers.get(at).zip(views.get(at)).filter(|(_, view)| view.has_room())?;
+        self.servers.iter().position(|s| s.key == chosen.key)
+    }
+
+    /// The servers that may get the next task, the one first whose turn it is.
+    fn candidates(&self, now: Ns) -> Vec<(&Server, ServerView<'_>)> {
+        let takes = |s: &&Server| Some(s.key) != self.reserved && s.takes_any() && !self.has_suspect(s);
+        let turn = self.sent as usize % self.servers.len().max(1);
+        let (before, from) = self.servers.split_at(turn.min(self.servers.len()));
+        let size = self.next_size();
+        from.iter().chain(before).filter(takes).map(|s| (s, self.view(s, size, now))).collect()
+    }
+
+    /// The next task, as a rule sees it.
+    fn next_task(&self) -> TaskView<'_> {
         let bytes = self.waiting.front().and_then(|index| self.tasks.get(index)).map_or(0, |task| task.bytes);
         let cost = self.next_size().cost();
-        let task = TaskView { service: &self.service, bytes, cost, waiting: self.waiting.len() };
-        let Choice::At(at) = rule.choose(&task, &views) else { return None };
-        let chosen = views.get(at).filter(|view| view.has_room())?;
-        self.servers.iter().position(|s| s.key == chosen.info.incarnation.0)
+        TaskView { service: &self.service, bytes, cost, waiting: self.waiting.len() }
     }
 
     fn view<'s>(&self, server: &'s Server, size: Size, now: Ns) -> ServerView<'s> {
@@ -547,9 +522,9 @@ impl Machine {
         self.tasks.get(&index).is_some_and(|task| task.deaths > 0)
     }
 
-    /// Whether the times of the next task are to be taken.
-    pub fn is_timed(&self) -> bool {
-        let size = self.next_size();
+    /// Whether the times of a task are to be taken.
+    pub fn is_timed(&self, index: u64) -> bool {
+        let size = self.tasks.get(&index).map(|task| task.size).unwrap_or_default();
         let is_short = |s: &Server| self.expected(size, s).is_some_and(|t| t < SHORT as f64);
         let short = self.servers.iter().all(is_short) && (size.cost().is_none() || self.paces.knows(size));
         !short || self.sent.is_multiple_of(SOMETIMES)

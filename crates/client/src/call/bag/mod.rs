@@ -30,6 +30,7 @@ mod job;
 mod knocks;
 mod losses;
 mod machine;
+mod question;
 mod results;
 mod servers;
 mod tail;

@@ -35,6 +35,11 @@ pub fn run(options: &Serve, idl: &Path, out: &Out) -> Result<()> {
         return in_child(&read, &path, name, options.slack);
     }
     let file = idl.display();
+    if read.routines.is_empty() {
+        return Err(Error::bad(format!(
+            "{file} has no routine, so there is nothing to check; write a line for each, such as `scale(n:i32, inout x:f64[n])`"
+        )));
+    }
     let symbols = trial(&read, None, false)?;
     if let Some(why) = symbols.absent {
         return Err(Error::new(Code::NotFound, why));

@@ -37,6 +37,18 @@ struct Events {
     without_home: u64,
 }
 
+/// The next task and where it goes, by a rule that is asked at once or, a moment later, with nothing locked.
+fn place(machine: &mut Machine, asks: bool, now: Ns) -> Option<(u64, ServerKey)> {
+    if !asks {
+        return machine.place(Some(&Named::Least), now);
+    }
+    machine.place(None, now).or_else(|| {
+        let question = machine.question(now)?;
+        let key = question.put(&Named::Turns, "f")?;
+        machine.place_at(question.index, key, now)
+    })
+}
+
 fn simulate(seed: u64, events: &mut Events) {
     let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let rules = Rules {
@@ -47,7 +59,7 @@ fn simulate(seed: u64, events: &mut Events) {
         tail: dice.throw(4) > 0,
     };
     let tasks = dice.throw(300);
-    let costs = dice.throw(2) == 0;
+    let (costs, asks) = (dice.throw(2) == 0, dice.throw(2) == 0);
     // Whatever runs it, dies.
     let killer = (dice.throw(3) == 0).then(|| dice.throw(tasks.max(1)));
     let mut machine = Machine::new("f", rules);
@@ -118,7 +130,7 @@ fn simulate(seed: u64, events: &mut Events) {
                 }
             }
         }
-        while let Some((task, key)) = machine.place(&Named::Least, now) {
+        while let Some((task, key)) = place(&mut machine, asks, now) {
             assert!(machine.servers.iter().any(|s| s.key == key && !s.is_closed));
             if dice.throw(30) == 0 {
                 machine.refused(task, key, now);
@@ -264,7 +276,7 @@ fn makespan(lengths: &[f64], speeds: &[f64], beside: f64, cost: Option<fn(f64) -
         if machine.counts().pulled == lengths.len() as u64 {
             machine.end();
         }
-        while let Some((task, key)) = machine.place(&Named::Least, now as u64) {
+        while let Some((task, key)) = machine.place(Some(&Named::Least), now as u64) {
             queues[key as usize].push_back((task, now));
         }
         for (server, queue) in queues.iter_mut().enumerate() {
@@ -303,7 +315,7 @@ fn a_task_whose_server_is_there_again_is_no_suspect() {
     let task = machine.pulled(0, Size::default());
     let mut now = 0;
     for _ in 0..20 {
-        assert_eq!(machine.place(&Named::Least, now), Some((task, 1)));
+        assert_eq!(machine.place(Some(&Named::Least), now), Some((task, 1)));
         assert!(machine.lost(1, now).is_empty());
         assert_eq!(machine.suspects, [task]);
         machine.offered(&server(1, 1));
@@ -311,17 +323,17 @@ fn a_task_whose_server_is_there_again_is_no_suspect() {
         now += 1_000_000;
     }
     for key in 2..4 {
-        assert_eq!(machine.place(&Named::Least, now), Some((task, key - 1)));
+        assert_eq!(machine.place(Some(&Named::Least), now), Some((task, key - 1)));
         assert!(machine.lost(key - 1, now).is_empty());
         machine.offered(&server(key, 1));
         assert_eq!(
-            machine.place(&Named::Least, now),
+            machine.place(Some(&Named::Least), now),
             None,
             "those that were lost together are known in a moment"
         );
         now += TOGETHER;
     }
-    assert_eq!(machine.place(&Named::Least, now), Some((task, 3)));
+    assert_eq!(machine.place(Some(&Named::Least), now), Some((task, 3)));
     assert_eq!(machine.lost(3, now), [(task, Verdict::Kills)]);
 }
 
@@ -366,9 +378,9 @@ fn at_the_end_the_longest_tasks_go_first_and_those_that_come_back_in_their_turn(
         machine.pulled(0, Size::of_cost(cost));
     }
     machine.offered(&server(1, 2));
-    assert_eq!(machine.place(&Named::Least, 0), Some((0, 1)), "there may be more");
+    assert_eq!(machine.place(Some(&Named::Least), 0), Some((0, 1)), "there may be more");
     machine.end();
-    assert_eq!(machine.place(&Named::Least, 0), Some((3, 1)));
+    assert_eq!(machine.place(Some(&Named::Least), 0), Some((3, 1)));
     machine.refused(3, 1, 0);
     machine.refused(0, 1, 0);
     assert_eq!(machine.waiting, [3, 1, 4, 0, 2]);
@@ -384,7 +396,7 @@ fn a_server_has_more_short_tasks_than_long_ones() {
         machine.offered(&server(1, 2));
         for _ in 0..20 {
             let task = machine.pulled(0, Size::default());
-            assert_eq!(machine.place(&Named::Least, 0), Some((task, 1)));
+            assert_eq!(machine.place(Some(&Named::Least), 0), Some((task, 1)));
             machine.came(task, 1, Some(Times { ran, waited: 0, total: ran + 3_000, there: 1 }), 0);
             machine.over(task, TaskFate::Done, 0);
         }
@@ -400,7 +412,7 @@ fn a_task_larger_than_the_bound_runs_alone() {
     machine.offered(&server(1, 4));
     machine.pulled(1_000, Size::default());
     assert!(!machine.wants_input());
-    let (task, _) = machine.place(&Named::Least, 0).unwrap();
+    let (task, _) = machine.place(Some(&Named::Least), 0).unwrap();
     machine.came(task, 1, None, 0);
     machine.over(task, TaskFate::Done, 500);
     assert!(!machine.wants_input());
@@ -418,7 +430,7 @@ fn a_task_that_nobody_asked_for_finds_its_place_until_results_that_nobody_took_h
     machine.pulled(60, Size::default());
     // Both are under way, and may leave nothing behind.
     assert_eq!(machine.space(), Space::Later);
-    while machine.place(&Named::Least, 0).is_some() {}
+    while machine.place(Some(&Named::Least), 0).is_some() {}
     machine.came(first, 1, None, 0);
     machine.over(first, TaskFate::Done, 160);
     assert_eq!(machine.space(), Space::Taken);
@@ -448,7 +460,7 @@ fn the_last_task_of_a_late_server_is_given_to_a_second_one_and_whoever_is_first_
         let mut now = 0;
         for _ in 0..20 {
             let task = machine.pulled(0, Size::default());
-            let (_, key) = machine.place(&Named::Least, now).unwrap();
+            let (_, key) = machine.place(Some(&Named::Least), now).unwrap();
             now += 1_000_000;
             let times = Times { ran: 1_000_000, waited: 0, total: 1_010_000, there: 1 };
             machine.came(task, key, Some(times), now);
@@ -456,7 +468,7 @@ fn the_last_task_of_a_late_server_is_given_to_a_second_one_and_whoever_is_first_
             machine.deliver();
         }
         let last = machine.pulled(0, Size::default());
-        let (_, key) = machine.place(&Named::Least, now).unwrap();
+        let (_, key) = machine.place(Some(&Named::Least), now).unwrap();
         now += 100_000_000;
         assert_eq!(machine.double(now), None, "there may be more input");
         machine.end();
