@@ -5,6 +5,7 @@
 
 mod again;
 mod canceller;
+mod carrying;
 mod together;
 
 use std::sync::Arc;
@@ -376,40 +377,6 @@ impl<'a> Future<'a> {
             given,
             files,
             told: Told { basket: None, learns, expected: offer.expected(to.info.incarnation, size) },
-        }
-    }
-
-    /// Brings its files to the server that gets it.
-    fn carry(&self, connection: &Arc<Connection>, until: Option<Instant>) -> Result<Option<Carried>, Sent> {
-        if self.files.is_empty() {
-            return Ok(None);
-        }
-        let mut still = || match until {
-            Some(until) if Instant::now() >= until => {
-                Err(Error::new(Code::Timeout, "its files are still on their way"))
-            }
-            _ => self.is_wanted(),
-        };
-        files::carry(&self.inner, connection, &self.files, &mut still).map(Some)
-    }
-
-    fn is_wanted(&self) -> Result<()> {
-        match self.is_given_up() {
-            true => {
-                let name = self.offer.signature.name();
-                Err(Error::new(Code::Cancelled, format!("{name} was cancelled")))
-            }
-            false => Ok(()),
-        }
-    }
-
-    /// Brings the files that it wrote, if it went well.
-    fn fetch(&self, returned: &Returned) -> Result<(), Sent> {
-        match &self.carried {
-            Some(carried) if !reply::has_failed(&returned.reply) => {
-                files::fetch(&self.inner, carried, &self.files, &mut || self.is_wanted())
-            }
-            _ => Ok(()),
         }
     }
 
