@@ -527,7 +527,7 @@ impl<'a> Future<'a> {
     fn end(&mut self, returned: Returned) -> bool {
         if let State::Sent { connection, pending } = std::mem::replace(&mut self.state, State::Taken) {
             let finished = self.finish(&connection, returned);
-            self.carried = None;
+            self.needs_no_more();
             if let Err(e) = &finished {
                 self.inner.failures.note(self.offer.signature.name().as_str(), e, Some(&connection.info));
             }
@@ -642,9 +642,15 @@ impl<'a> Future<'a> {
 
     /// It has ended, without a reply.
     fn fail(&mut self, why: Error) {
-        self.carried = None;
+        self.needs_no_more();
         self.note(&why);
         self.state = State::Done(Err(why));
+    }
+
+    /// It is not sent again: what was kept for that goes, however long the call itself stays.
+    fn needs_no_more(&mut self) {
+        self.carried = None;
+        self.kept = Vec::new();
     }
 
     /// Keeps among the calls that have failed what went wrong with it.
