@@ -410,31 +410,6 @@ def test_a_view_that_a_service_keeps_is_not_written_after_the_call(client: fb.Cl
         assert (y == 2).all()
 
 
-def resident() -> int:
-    """MiB of shared memory that this process has touched and that are there."""
-    status = Path("/proc/self/status").read_text()
-    return int(status.split("RssShmem:")[1].split()[0]) >> 10
-
-
-def test_memory_of_a_large_argument_goes_back_when_none_follows(client: fb.Client) -> None:
-    x = np.ones(32 << 20)
-    before = resident()
-    assert client.call("sum", x) == len(x)
-    assert resident() - before < 300, "it was taken once"
-    until(lambda: resident() - before < 20, what="the end of its use")
-    assert client.call("sum", x) == len(x)
-
-
-def test_memory_of_many_small_arguments_goes_back_when_none_follows(client: fb.Client) -> None:
-    x = np.ones(60_000)
-    before = resident()
-    # They lie there while the only worker has something else to do.
-    others = [client.call_async("sleep", 0.5), *(client.call_async("sum", x) for _ in range(200))]
-    assert fb.wait_all(others)[1:] == [len(x)] * 200
-    assert resident() - before > 60, "it was taken"
-    until(lambda: resident() - before < 20, what="the end of their use")
-
-
 def test_a_timeout_ends_the_wait(client: fb.Client) -> None:
     with pytest.raises(fb.Timeout):
         client.call("sleep", 1.0, timeout=0.2)
