@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn memory_takes_what_is_written_behind_what_it_has() {
-        let mut memory = room_for(20 << 20);
+        let mut memory = room_for(20 << 20).unwrap();
         assert!(memory.is_empty() && memory.capacity() >= 20 << 20);
         assert_eq!(fill_behind(&mut memory, 3, |room| write(room, b"abcdef")), Ok(&b"abc"[..]));
         assert_eq!(fill_behind(&mut memory, 100, |room| write(room, b"de")), Ok(&b"de"[..]));
@@ -104,9 +104,23 @@ mod tests {
     }
 
     #[test]
+    fn zeros_are_zeros_and_more_than_there_is_is_an_error_with_a_remedy() {
+        assert!(zeros(0).unwrap().is_empty());
+        let mut some = zeros(20 << 20).unwrap();
+        assert!(some.len() == 20 << 20 && some.iter().all(|byte| *byte == 0));
+        some.push(1);
+        for too_much in [isize::MAX as usize, usize::MAX] {
+            for e in [zeros(too_much).unwrap_err(), room_for(too_much).unwrap_err()] {
+                assert_eq!(e.code(), Code::Full);
+                assert!(e.text().contains("take it in parts"), "{e}");
+            }
+        }
+    }
+
+    #[test]
     #[should_panic(expected = "only what was given")]
     fn other_bytes_than_those_given_are_refused() {
-        let mut memory = room_for(8);
+        let mut memory = room_for(8).unwrap();
         let _ = fill_behind(&mut memory, 8, |_| Ok::<_, ()>(Vec::leak(vec![1; 4])));
     }
 }
