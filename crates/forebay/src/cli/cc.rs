@@ -31,7 +31,7 @@ pub(super) struct Cc {
 }
 
 const HELP: &str = "In a program:\n  double a[100], c[100];\n  //fb create A, a\n  //fb put A, a\n  //fb call scale(2.0, A)\n  //fb get A, c\n\n\
-    Example:\n  forebay cc -O2 solve.c -lm -o solve\n  forebay cc --print solve.c\n  make CC='forebay cc' FC='forebay cc --lang fortran'";
+    Example:\n  make CC='forebay cc' FC='forebay cc --lang fortran'\n  forebay cc --print solve.c\n  forebay cc -O2 solve.c -lm -o solve";
 
 /// The words, sorted.
 #[derive(Default)]
