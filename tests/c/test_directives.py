@@ -299,7 +299,7 @@ def test_without_a_server_or_an_array_it_is_said_what_is_missing(
 def test_what_the_compiler_refuses_it_refuses_at_the_line_of_the_directive(
     kit: Kit, tmp_path: Path, name: str
 ) -> None:
-    head = "void f(double *p, char **q, double a[3][3])\n{\n"
+    head = "void f(double *p, char **q, double a[3][3], double **r)\n{\n"
     for directive, says in [
         (
             "create A, p",
@@ -307,6 +307,9 @@ def test_what_the_compiler_refuses_it_refuses_at_the_line_of_the_directive(
         ),
         ("create A, a", "a is a pointer"),
         ("create A, q, 3", "q has no elements that can travel"),
+        ("create A, r, 3", "r points to rows and not to elements"),
+        ("put A, a, 3", "write &a[0][0] and all extents"),
+        ("call g(array(r, 3))", "r points to rows"),
         ("call g(p)", "write array(p, N), or &VARIABLE for a number that comes back"),
         ("call g(&q)", "&q is not the place of a number"),
         ("put A, nowhere, 3", "nowhere"),

@@ -71,8 +71,9 @@ REFUSED = {
 
 
 def public_names() -> set[str]:
-    """What the module offers."""
-    text = "\n".join(p.read_text() for p in [*SOURCES.glob("*.[fF]90"), *SOURCES.glob("elements*.inc")])
+    """What the module offers. That of the directives offers some of it once more."""
+    modules = [p for p in SOURCES.glob("*.[fF]90") if p.name != "forebay_directives.f90"]
+    text = "\n".join(p.read_text() for p in [*modules, *SOURCES.glob("elements*.inc")])
     found: set[str] = set()
     for line in re.findall(r"^ *public ::(.*)$", text, re.M):
         found |= {word.strip().lower() for word in line.split(",")}

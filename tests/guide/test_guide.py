@@ -19,7 +19,7 @@ PAGES = sorted(
     page for page in GUIDE.glob("*.md") if any(b.language in ("python", "console") for b in blocks(page))
 )
 # Pages whose passages in C, C++ and Fortran are tested as one program, in tests/c and tests/fortran.
-PASSAGES = {"c.md": ("c", "cpp"), "fortran.md": ("fortran",)}
+PASSAGES = {"c.md": ("c", "cpp"), "directives.md": ("c", "fortran"), "fortran.md": ("fortran",)}
 
 
 # Who comes first makes the environment of all, which is no part of a page's time.

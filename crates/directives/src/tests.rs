@@ -69,6 +69,7 @@ fn each_directive_has_its_call() {
     ));
     assert!(one("create A, f64, n").contains("fbd_create(\"A\", FBD_ROOM(FB_F64, FB_ROW_MAJOR, n), 0, "));
     assert!(one("put A, f(a, b)[2], n").contains("fbd_put(\"A\", FBD_COUNTED(f(a, b)[2], FB_ROW_MAJOR, n))"));
+    assert!(one("create A, a order F").contains("fbd_in_order(FBD_WHOLE(a), FB_COLUMN_MAJOR)"));
     assert!(one("get A, a").contains("fbd_get(\"A\", FBD_WHOLE(a))"));
     assert_eq!(
         one("kill A, B"),

@@ -52,6 +52,7 @@ fn order(column_major: bool) -> &'static str {
 fn described(local: &Local, column_major: bool) -> String {
     let order = order(column_major);
     match local {
+        Local::Whole(array) if column_major => format!("fbd_in_order(FBD_WHOLE({array}), {order})"),
         Local::Whole(array) => format!("FBD_WHOLE({array})"),
         Local::Counted(array, extents) => format!("FBD_COUNTED({array}, {order}, {})", extents.join(", ")),
         Local::Room(dtype, extents) => {

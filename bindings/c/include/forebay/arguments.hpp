@@ -110,13 +110,14 @@ fb_arg in(T value)
 }
 inline fb_arg in(const char *text) { return FB_IN_STR(text); }
 inline fb_arg in(const std::string &text) { return FB_IN_STR(text.c_str()); }
-// The path of a file that goes, and of one that comes back.
-inline fb_arg in_file(const char *path) { return FB_IN_FILE(path); }
-inline fb_arg in_file(const std::string &path) { return FB_IN_FILE(path.c_str()); }
-inline fb_arg out_file(const char *path) { return FB_OUT_FILE(path); }
-inline fb_arg out_file(const std::string &path) { return FB_OUT_FILE(path.c_str()); }
 inline fb_arg in(const reference &held) { return FB_REF(held.handle_.open()); }
 inline fb_arg in(const fb_arg &arg) { return arg; }
+// The path of a file that goes.
+inline fb_arg in_file(const char *path) { return FB_IN_FILE(path); }
+inline fb_arg in_file(const std::string &path) { return FB_IN_FILE(path.c_str()); }
+// The path that a file gets which comes back.
+inline fb_arg out_file(const char *path) { return FB_OUT_FILE(path); }
+inline fb_arg out_file(const std::string &path) { return FB_OUT_FILE(path.c_str()); }
 
 namespace detail {
 

@@ -35,6 +35,8 @@ typedef struct {
 #define FBD_NO_VALUE_(x) \
     x " is a pointer, which does not say how much it points to; write array(" x ", N), or &VARIABLE for a number that comes back"
 #define FBD_NO_ELEMENTS_(a) a " has no elements that can travel: numbers, complex numbers or bool, in up to four dimensions"
+#define FBD_NO_ROWS_(a) \
+    a " points to rows and not to elements; if the rows lie one behind the other, write &" a "[0][0] and all extents, else pass each row"
 #define FBD_NO_PLACE_(p) p " is not the place of a number, complex number or bool"
 
 #ifdef __cplusplus
@@ -43,6 +45,13 @@ extern "C" {
 #else
 #include <forebay/directives_c.h>
 #endif
+
+/* The same, as an array at a server is to have it. */
+static inline fbd_local fbd_in_order(fbd_local local, fb_order order)
+{
+    local.order = order;
+    return local;
+}
 
 /* An array at a server, or a call under way. */
 typedef struct fbd_named {

@@ -38,12 +38,20 @@
     { (int64_t)(sizeof(a) / sizeof((a)[0])), (int64_t)(sizeof((a)[0]) / sizeof(FBD_IN1_(a)[0])), \
       (int64_t)(sizeof(FBD_IN1_(a)[0]) / sizeof(FBD_IN2_(a)[0])), (int64_t)(sizeof(FBD_IN2_(a)[0]) / sizeof(FBD_IN3_(a)[0])) }
 #define FBD_POINTS_(a) __builtin_types_compatible_p(__typeof__(a), __typeof__(&(a)[0]))
+/* Whether what stands behind one to three brackets is a pointer: its row lies elsewhere. */
+#define FBD_LEADS_AWAY_(a) \
+    (__builtin_types_compatible_p(__typeof__((a)[0]), __typeof__(&FBD_IN1_(a)[0])) \
+     || __builtin_types_compatible_p(__typeof__(FBD_IN1_(a)[0]), __typeof__(&FBD_IN2_(a)[0])) \
+     || __builtin_types_compatible_p(__typeof__(FBD_IN2_(a)[0]), __typeof__(&FBD_IN3_(a)[0])))
 
 /* What the compiler is to look at: that an array says itself how large it is; that elements can travel; that an argument
    is no pointer without extents; that what comes back has a place. */
 #define FBD_IS_WHOLE(a) _Static_assert(!FBD_POINTS_(a), FBD_NO_EXTENTS_(#a)); FBD_TRAVELS(a)
-#define FBD_TRAVELS(a) _Static_assert(FBD_TYPE_(a) != 0, FBD_NO_ELEMENTS_(#a))
+#define FBD_TRAVELS(a) \
+    _Static_assert(FBD_TYPE_(a) != 0, FBD_NO_ELEMENTS_(#a)); \
+    _Static_assert(!FBD_LEADS_AWAY_(a) && (!FBD_POINTS_(a) || FBD_POINTED_(&(a)[0]) != 0), FBD_NO_ROWS_(#a))
 #define FBD_IS_VALUE(x) \
+    _Static_assert(!FBD_LEADS_AWAY_(FBD_DOWN_(x)), FBD_NO_ROWS_(#x)); \
     _Static_assert(_Generic((x), FBD_EACH_(FBD_ONE_) char: 1, char *: 1, const char *: 1, default: 0) \
                    || !__builtin_types_compatible_p(__typeof__(x), __typeof__((x) + 0)), FBD_NO_VALUE_(#x))
 #define FBD_IS_PLACE(p) _Static_assert(FBD_POINTED_(p) != 0, FBD_NO_PLACE_(#p))

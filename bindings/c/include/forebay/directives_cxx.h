@@ -175,6 +175,13 @@ fb_arg place(T *variable)
 
 template <class T>
 struct travels : std::integral_constant<bool, code<typename element<typename bare<T>::type>::type>::value != 0> {};
+// Whether all elements lie one behind the other: no pointers to rows, and no pointer to rows.
+template <class T>
+struct flat : std::integral_constant<bool, !std::is_pointer<typename std::remove_all_extents<T>::type>::value> {};
+template <class T>
+struct flat<T *> : std::integral_constant<bool, !std::is_pointer<T>::value && !std::is_array<T>::value> {};
+template <class T>
+struct is_flat : flat<typename bare<T>::type> {};
 template <class T>
 struct is_value
     : std::integral_constant<bool, !std::is_pointer<typename bare<T>::type>::value || is_text<typename bare<T>::type>::value> {};
@@ -182,8 +189,12 @@ struct is_value
 } // namespace fbd
 
 #define FBD_IS_WHOLE(a) static_assert(!std::is_pointer<fbd::bare<decltype(a)>::type>::value, FBD_NO_EXTENTS_(#a)); FBD_TRAVELS(a)
-#define FBD_TRAVELS(a) static_assert(fbd::travels<decltype(a)>::value, FBD_NO_ELEMENTS_(#a))
-#define FBD_IS_VALUE(x) static_assert(fbd::is_value<decltype(x)>::value, FBD_NO_VALUE_(#x))
+#define FBD_TRAVELS(a) \
+    static_assert(fbd::travels<decltype(a)>::value, FBD_NO_ELEMENTS_(#a)); \
+    static_assert(fbd::is_flat<decltype(a)>::value, FBD_NO_ROWS_(#a))
+#define FBD_IS_VALUE(x) \
+    static_assert(fbd::is_value<decltype(x)>::value, FBD_NO_VALUE_(#x)); \
+    static_assert(fbd::is_flat<decltype(x)>::value, FBD_NO_ROWS_(#x))
 #define FBD_IS_PLACE(p) static_assert(fbd::travels<decltype(p)>::value, FBD_NO_PLACE_(#p))
 #define FBD_WHOLE(a) fbd::whole(a)
 #define FBD_COUNTED(p, which, ...) fbd::counted(fbd::somewhere(p), which, __VA_ARGS__)

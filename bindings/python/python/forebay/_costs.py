@@ -77,6 +77,16 @@ class _Sum:
             raise OverflowError(f"more than {_PRODUCTS} products")
         return _Sum(tuple((factor, *powers) for powers, factor in found.items() if factor), self._names)
 
+    def __bool__(self) -> bool:
+        # Which way it goes would depend on numbers that are not known here.
+        raise TypeError("it asks what a parameter is")
+
+    def __eq__(self, other: object) -> bool:
+        raise TypeError("it compares a parameter")
+
+    def __hash__(self) -> int:
+        raise TypeError("it looks a parameter up")
+
     def __str__(self) -> str:
         def text(product: tuple[int, ...]) -> str:
             names = [name for name, n in zip(self._names, product[1:], strict=True) for _ in range(n)]
