@@ -235,10 +235,20 @@ fn is_regular(path: &Path, meta: &Metadata) -> Result<()> {
 
 /// Where a file that comes is to be: looks whether it can be there.
 fn wanted(path: PathBuf) -> Result<PathBuf> {
+    use rustix::fs::{Access, access};
     // What a symbolic link leads to is written, and the link stays.
     let path = match fs::metadata(&path) {
         Ok(meta) => {
             is_regular(&path, &meta)?;
+            if access(&path, Access::WRITE_OK).is_err() {
+                return Err(Error::new(
+                    Code::Refused,
+                    format!(
+                        "{} may not be written by this user; change its mode, or give another path",
+                        path.display()
+                    ),
+                ));
+            }
             fs::canonicalize(&path).map_err(|e| Error::io(format!("cannot look at {}", path.display()), e))?
         }
         Err(_) => path,
@@ -253,7 +263,6 @@ fn wanted(path: PathBuf) -> Result<PathBuf> {
         }
         Err(e) => return Err(Error::io(format!("cannot look at the directory {shown}"), e)),
     }
-    use rustix::fs::{Access, access};
     if access(dir, Access::WRITE_OK | Access::EXEC_OK).is_err() {
         return Err(Error::new(
             Code::Refused,

@@ -52,11 +52,15 @@ impl Part {
             return Ok(false);
         }
         let is_its_own = fs::symlink_metadata(&seen.path).is_ok_and(|own| own.is_file() && own.nlink() == 1);
-        if is_its_own && fs::rename(&seen.path, &self.path).is_ok() {
-            self.is_there = true;
+        let mut into = self.create()?;
+        // Whoever could not read a file that is made here does not read this one.
+        let mode = into.metadata().map_err(|e| self.cannot_write(e))?.permissions();
+        if is_its_own
+            && fs::set_permissions(&seen.path, mode).is_ok()
+            && fs::rename(&seen.path, &self.path).is_ok()
+        {
             return self.is_whole(&from).map(|()| true);
         }
-        let mut into = self.create()?;
         let mut left = meta.len();
         while left > 0 {
             let copied = io::copy(&mut Read::by_ref(&mut from).take(STRIDE), &mut into)
@@ -75,8 +79,11 @@ impl Part {
         file.sync_all().map_err(|e| self.cannot_write(e))
     }
 
-    /// Gives it its own name.
+    /// Gives it its own name; a file of that name is replaced, and its mode stays.
     pub fn put(mut self) -> Result<()> {
+        if let Ok(before) = fs::metadata(&self.wanted) {
+            fs::set_permissions(&self.path, before.permissions()).map_err(|e| self.cannot_write(e))?;
+        }
         fs::rename(&self.path, &self.wanted).map_err(|e| self.cannot_write(e))?;
         self.is_there = false;
         if let Some(dir) = self.wanted.parent() {
@@ -144,5 +151,28 @@ mod tests {
         part.put().unwrap();
         assert_eq!(fs::read(&wanted).unwrap(), b"result");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_file_has_the_mode_of_the_one_that_it_replaces_or_that_of_a_new_one() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+        let set = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        let [from, wanted, usual] = ["from", "log", "usual"].map(|name| dir.path().join(name));
+        fs::write(&usual, "").unwrap();
+        for (before, after) in [(None, mode(&usual)), (Some(0o640), 0o640), (Some(0o755), 0o755)] {
+            if let Some(before) = before {
+                set(&wanted, before);
+            }
+            fs::write(&from, "result").unwrap();
+            set(&from, 0o666);
+            let identity = identity_of(&fs::metadata(&from).unwrap());
+            let seen = SeenFile { path: from.to_str().unwrap().to_owned(), identity };
+            let mut part = Part::beside(&wanted, 1);
+            assert!(part.take_over(&seen, &mut || Ok(())).unwrap());
+            part.put().unwrap();
+            assert_eq!((mode(&wanted), from.exists()), (after, false));
+        }
     }
 }
