@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -86,6 +87,15 @@ class Home(Place):
         process = self.start(program, *words)
         hear(process, "ready")
         return process
+
+    def serve_axpy(self, folder: Path) -> None:
+        """Serves the service that the guide begins with."""
+        page = (ROOT / "docs" / "guide" / "calls.md").read_text()
+        service = re.search(r"^```python\n(# axpy\.py\n.*?)^```$", page, re.S | re.M)
+        assert service is not None
+        (folder / "axpy.py").write_text(service[1])
+        env = {**self.env, "FOREBAY_PYTHON": sys.executable}
+        self.start(self.kit.prefix / "bin" / "forebay", "serve", folder / "axpy.py", env=env)
 
     def run(
         self,

@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -399,12 +398,7 @@ def test_the_program_of_the_guide_prints_the_same_with_a_server_and_without(
     page = (ROOT / "docs" / "guide" / "directives.md").read_text()
     passages = re.findall(r"^```c\n(.*?)^```$", page, re.S | re.M)
     (tmp_path / "steps.c").write_text(passages[0])
-    calls = (ROOT / "docs" / "guide" / "calls.md").read_text()
-    service = re.search(r"^```python\n(# axpy\.py\n.*?)^```$", calls, re.S | re.M)
-    assert service is not None
-    (tmp_path / "axpy.py").write_text(service[1])
-    env = {**home.env, "FOREBAY_PYTHON": sys.executable}
-    home.start(kit.prefix / "bin" / "forebay", "serve", tmp_path / "axpy.py", env=env)
+    home.serve_axpy(tmp_path)
     compiled(kit, "steps.c", "-o", "steps", cwd=tmp_path)
     run("cc", "steps.c", "-o", "here", cwd=tmp_path)
     assert run(tmp_path / "here") == "2 4 6\n"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -234,12 +233,7 @@ def test_the_program_of_the_guide_prints_the_same_with_a_server_and_without(
     page = (ROOT / "docs" / "guide" / "directives.md").read_text()
     passages = re.findall(r"^```fortran\n(.*?)^```$", page, re.S | re.M)
     (tmp_path / "steps.f90").write_text(passages[0])
-    calls = (ROOT / "docs" / "guide" / "calls.md").read_text()
-    service = re.search(r"^```python\n(# axpy\.py\n.*?)^```$", calls, re.S | re.M)
-    assert service is not None
-    (tmp_path / "axpy.py").write_text(service[1])
-    env = {**home.env, "FOREBAY_PYTHON": sys.executable}
-    home.start(fortran.kit.prefix / "bin" / "forebay", "serve", tmp_path / "axpy.py", env=env)
+    home.serve_axpy(tmp_path)
     compiled(fortran, *STRICT, "steps.f90", "-o", "steps", cwd=tmp_path)
     run("gfortran", "steps.f90", "-o", "here", cwd=tmp_path)
     here = run(tmp_path / "here")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import forebay as fb
 import numpy as np
 import pytest
 from conftest import Place, until
+from libraries import client_at
 
 SERVICES = '''
 """Services that the tests call."""
@@ -26,15 +26,11 @@ def sleep(seconds):
 
 
 @pytest.fixture
-def client(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[fb.Client]:
-    for name, value in place.variables.items():
-        monkeypatch.setenv(name, value)
+def client(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> fb.Client:
     file = tmp_path / "things.py"
     file.write_text(SERVICES)
     place.serve(file, "one")
-    connected = fb.connect()
-    until(lambda: "sleep" in connected.services, what="the server")
-    yield connected
+    return client_at(place, monkeypatch)
 
 
 def resident() -> int:

@@ -255,7 +255,7 @@ impl<'a> Future<'a> {
     }
 
     /// The server that gets it, of those that were not tried yet.
-    fn choose(&self, may_wait: bool) -> Option<Choice> {
+    fn choose(&self, size: Size, may_wait: bool) -> Option<Choice> {
         if self.bound.is_some() {
             return self.tried().is_empty().then_some(Choice::At(0));
         }
@@ -266,7 +266,7 @@ impl<'a> Future<'a> {
         {
             return Some(Choice::Later);
         }
-        let asked = Asked { given: &self.given, waiting: 1, may_wait, more: 0, is_locked: false };
+        let asked = Asked { given: &self.given, size, waiting: 1, may_wait, more: 0, is_locked: false };
         self.inner.choose(&self.offer, self.tried(), &asked)
     }
 
@@ -283,6 +283,7 @@ impl<'a> Future<'a> {
             kept: self.kept.clone(),
             given: self.given.clone(),
             bytes: bytes_of(&self.given),
+            size: Size::of(&self.offer.signature, &self.given),
             allowed: self.allowed,
             begun: self.begun,
         };
@@ -305,9 +306,10 @@ impl<'a> Future<'a> {
             && self.files.is_empty()
             && !matches!(self.state, State::Queued(_))
             && !standing::serves();
+        let size = Size::of(&self.offer.signature, &self.given);
         loop {
             self.inner.queue.drive(&self.inner);
-            let server = match self.choose(may_wait) {
+            let server = match self.choose(size, may_wait) {
                 Some(Choice::Later) if self.wait_in_queue()? => return Ok(()),
                 Some(Choice::Later) => {
                     may_wait = false;
@@ -331,7 +333,7 @@ impl<'a> Future<'a> {
             };
             let files = connection.and_then(|c| Ok((self.carry(&c, until)?, c)));
             let sent = files.and_then(|(files, connection)| {
-                let request = self.request(&connection, files.as_ref());
+                let request = self.request(&connection, size, files.as_ref());
                 Ok((request.send(&connection, until)?, files, connection))
             });
             match sent {
@@ -361,9 +363,13 @@ impl<'a> Future<'a> {
         }
     }
 
-    fn request<'r>(&'r self, to: &Connection, files: Option<&'r Carried>) -> request::Request<'r, 'a> {
+    fn request<'r>(
+        &'r self,
+        to: &Connection,
+        size: Size,
+        files: Option<&'r Carried>,
+    ) -> request::Request<'r, 'a> {
         let Future { offer, given, .. } = self;
-        let size = Size::of(&offer.signature, given);
         let learns = offer.estimates.wants(self.id, size).then_some((&offer.estimates, size));
         request::Request {
             inner: &self.inner,
@@ -630,8 +636,11 @@ impl<'a> Future<'a> {
     }
 
     fn give_up(&mut self) {
-        let name = self.offer.signature.name();
-        self.end_with(Error::new(Code::Cancelled, format!("{name} was cancelled")));
+        self.end_with(self.cancelled());
+    }
+
+    fn cancelled(&self) -> Error {
+        Error::new(Code::Cancelled, format!("{} was cancelled", self.offer.signature.name()))
     }
 
     /// Ends it before it is complete: if it has not begun it will not be run.

@@ -125,8 +125,9 @@ struct Inner {
 
 /// A call of which it is asked where it goes.
 struct Asked<'g> {
-    /// Its arguments.
+    /// Its arguments, and its size by them.
     given: &'g [Given],
+    size: Size,
     /// How many calls of this service wait, this one among them.
     waiting: usize,
     /// Whether it may wait, too.
@@ -402,7 +403,7 @@ impl Inner {
 
     /// The server of an offer that is to get a call, without those; none when there is no other one.
     fn choose(&self, offer: &Offer, without: &[Incarnation], asked: &Asked) -> Option<Choice> {
-        let size = Size::of(&offer.signature, asked.given);
+        let size = asked.size;
         let waiting_rule = self.waiting_rule().filter(|_| !asked.is_locked);
         let is_ruled = waiting_rule.is_some() || self.rule.get().is_some_and(|rule| !rule.may_wait());
         if !is_ruled && (offer.estimates.is_below(size, QUICK) || !asked.may_wait && size.cost().is_none()) {

@@ -49,6 +49,7 @@ pub(super) struct WaitingCall {
     pub given: Vec<Given>,
     /// Bytes of its arrays.
     pub bytes: u64,
+    pub size: Size,
     /// How long it is of use, from its beginning.
     pub allowed: Option<Duration>,
     pub begun: Option<Instant>,
@@ -251,6 +252,7 @@ impl Line {
         loop {
             let asked = Asked {
                 given: &job.given,
+                size: job.size,
                 waiting: self.calls.len(),
                 may_wait: true,
                 more: self.more,
@@ -266,7 +268,7 @@ impl Line {
                 }
             };
             let info = &offer.servers[server];
-            let expected = offer.expected(info.incarnation, Size::of(&job.signature, &job.given));
+            let expected = offer.expected(info.incarnation, job.size);
             let connection = match inner.connection_if_there(info, true) {
                 Ok(There::Attached(connection)) => connection,
                 Ok(There::Attaching { .. } | There::Nothing) | Err(Sent::Not(_) | Sent::Unreached(_)) => {
@@ -315,11 +317,7 @@ impl WaitingCall {
             given: &self.given,
             // One with files does not wait here.
             files: None,
-            told: Told {
-                basket: None,
-                learns: Some((&offer.estimates, Size::of(&self.signature, &self.given))),
-                expected,
-            },
+            told: Told { basket: None, learns: Some((&offer.estimates, self.size)), expected },
         }
     }
 

@@ -244,8 +244,12 @@ impl Reference {
         self.alive()?;
         let strided = self.part(part)?;
         let mut out = zeros(strided.bytes())?;
-        let order = self.get_into(&strided, &mut out)?;
-        Ok((ArrayMeta { dtype: self.0.meta.dtype, shape: *strided.shape(), order }, out))
+        // A part that lies together stays as it lies, also in column-major order.
+        let own = self.0.meta.order;
+        let order = if strided.is_dense(own) { own } else { Order::C };
+        let meta = ArrayMeta { dtype: self.0.meta.dtype, shape: *strided.shape(), order };
+        self.read_into(&strided, &meta, None, &mut out)?;
+        Ok((meta, out))
     }
 
     /// Reads a part into memory that is there: `meta` has the part's shape and the array's dtype, and the elements lie
@@ -265,9 +269,19 @@ impl Reference {
                 "a part {dtype}{shape} of {self} was asked for, and {meta} is given for it; give an array of that dtype and shape"
             )));
         }
+        self.read_into(&strided, meta, apart, out)
+    }
+
+    fn read_into(
+        &self,
+        strided: &Strided,
+        meta: &ArrayMeta,
+        apart: Option<&Strided>,
+        out: &mut [u8],
+    ) -> Result<()> {
         let bytes = flat(strided.bytes())?;
         if apart.is_none() && meta.order == self.meta().order && strided.is_dense(meta.order) {
-            return self.copy(&own()?.get, &together(&strided)?, Arg::Mut(bytes, out));
+            return self.copy(&own()?.get, &together(strided)?, Arg::Mut(bytes, out));
         }
         // A part travels row-major, whichever way the axes of these lie.
         let target = match (apart, meta.order) {
@@ -275,19 +289,7 @@ impl Reference {
             (None, Order::C) => Arg::Mut(bytes, out),
             (None, Order::F) => Arg::StridedMut(bytes, Strided::dense(meta)?, out),
         };
-        self.copy(&own()?.get, &strided, target)
-    }
-
-    /// A part that lies together goes as it lies, also in column-major order.
-    fn get_into(&self, strided: &Strided, out: &mut [u8]) -> Result<Order> {
-        let order = self.0.meta.order;
-        let bytes = flat(out.len())?;
-        if strided.is_dense(order) {
-            self.copy(&own()?.get, &together(strided)?, Arg::Mut(bytes, out))?;
-            return Ok(order);
-        }
-        self.copy(&own()?.get, strided, Arg::Mut(bytes, out))?;
-        Ok(Order::C)
+        self.copy(&own()?.get, strided, target)
     }
 
     fn copy(&self, service: &Signature, part: &Strided, data: Arg) -> Result<()> {

@@ -66,6 +66,15 @@ impl NotLetIn {
 
 /// Attaches a client to a server. `ServerLost` when it is gone, or another one by now.
 pub fn dial(to: &Target) -> Result<Ends, NotLetIn> {
+    by_either(to, by_socket, by_network)
+}
+
+/// Connects by the socket of a server, or by the network where that is not to be had.
+pub(super) fn by_either<T>(
+    to: &Target,
+    by_socket: impl Fn(&Target) -> Result<T, NotLetIn>,
+    by_network: impl Fn(&Target, &(Address, Key)) -> Result<T, NotLetIn>,
+) -> Result<T, NotLetIn> {
     match &to.door {
         None if to.by_socket => by_socket(to),
         // A socket that is not to be seen from here: in a container, say.

@@ -2,7 +2,7 @@
 //! [`forebay_types::file`]. It is a stream of its own, so a file that travels holds up no call; and as whoever receives
 //! writes before he reads on, a slow disk holds the sender back.
 
-use super::dial::{PATIENCE, agree, greet, greet_there, unreachable};
+use super::dial::{PATIENCE, agree, by_either, greet, greet_there};
 use super::{NotLetIn, Target};
 use crate::frame::{Header, kind};
 use crate::stream::{NoPlace, Received, Stream};
@@ -45,15 +45,7 @@ pub type Still<'a> = &'a mut dyn FnMut() -> Result<()>;
 
 /// Connects to a server for files, as a call would.
 pub fn dial_files(to: &Target) -> Result<FileLine, NotLetIn> {
-    match &to.door {
-        None if to.by_socket => by_socket(to),
-        Some(door) if to.by_socket => by_socket(to).or_else(|e| match e.error.code() {
-            Code::NotFound => by_network(to, door),
-            _ => Err(e),
-        }),
-        Some(door) => by_network(to, door),
-        None => Err(unreachable(to.server).into()),
-    }
+    by_either(to, by_socket, by_network)
 }
 
 fn by_socket(to: &Target) -> Result<FileLine, NotLetIn> {

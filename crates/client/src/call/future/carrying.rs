@@ -31,10 +31,7 @@ impl Future<'_> {
 
     fn is_wanted(&self) -> Result<()> {
         match self.is_given_up() {
-            true => {
-                let name = self.offer.signature.name();
-                Err(Error::new(Code::Cancelled, format!("{name} was cancelled")))
-            }
+            true => Err(self.cancelled()),
             false => Ok(()),
         }
     }
