@@ -49,6 +49,29 @@ fn an_array_on_a_server_is_worked_on_there_and_read_back() {
 }
 
 #[test]
+fn an_array_is_held_where_most_of_the_services_that_are_named_are_offered() {
+    let world = World::new();
+    let (one, mut two) = (world.server("one", 1), world.server("two", 1));
+    two.tell("add special(inout x:f64[n])");
+    let client = world.client();
+    until("it is offered", || client.call("special", vec![vec![0.0].as_mut_slice().into()], None).is_ok());
+    let (one, two) = (one.pid() as u32, two.pid() as u32);
+    let at = |on| client.array(bytes_of(8), on).unwrap().server().1;
+    for services in [&["special"][..], &["special", "void"], &["nobody", "void", "special"]] {
+        // The newest one is where none of them may be.
+        let newest = client.array(bytes_of(8), On::Server("one")).unwrap();
+        assert_eq!((newest.server().1, at(On::Offering(services))), (one, two), "{services:?}");
+    }
+    // Where it makes no difference it is beside the newest one.
+    for (name, pid) in [("one", one), ("two", two)] {
+        for services in [&["void"][..], &["nobody"], &[]] {
+            let newest = client.array(bytes_of(8), On::Server(name)).unwrap();
+            assert_eq!((newest.server().1, at(On::Offering(services))), (pid, pid), "{services:?}");
+        }
+    }
+}
+
+#[test]
 fn parts_are_written_and_read_in_either_order() {
     let world = World::new();
     let _server = world.server("one", 1);

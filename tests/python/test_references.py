@@ -132,6 +132,12 @@ def test_placing_and_limits(client: fb.Client) -> None:
         beside = client.put(np.ones(1000), on=x)
         assert (x.server, beside.server, client.call("total", beside)) == ("here", "here", 1000.0)
         far = client.put(np.ones(1000), on="one")
+        for services in (["total"], ["nobody", "total"]):
+            there = client.put(np.ones(10), services=services)
+            assert (there.server, client.array(3, on="one", services=services).server) == ("here", "one")
+        assert client.array(3, services=["axpy"]).server == "one"
+        with pytest.raises(fb.BadArgument, match="is a text"):
+            client.array(3, services="axpy")
         with pytest.raises(fb.BadArgument) as error:
             client.call("total", far)
         assert "does not offer the service" in str(error.value)
@@ -140,7 +146,7 @@ def test_placing_and_limits(client: fb.Client) -> None:
         assert "different servers" in str(error.value)
         with pytest.raises(fb.Full):
             client.array(1 << 20, "u1", on=x)
-        del beside, x
+        del beside, x, there
         until(lambda: _fits(client, 1 << 20), what="the memory of dropped references")
     with pytest.raises(fb.NoServer):
         client.array(3, on="nowhere")

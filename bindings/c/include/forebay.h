@@ -1431,6 +1431,9 @@ typedef struct {
     const char *server;
     /* The server that holds this one; NULL: as above. */
     fb_ref *with;
+    /* Names of services with commas between them, where neither is said: a server that offers most of them, so that
+       calls may be given the array; NULL: any. */
+    const char *services;
 } fb_ref_opts;
 
 /* Makes an array on a server with this content; `data` NULL: of zeros. It lies there as it does here.

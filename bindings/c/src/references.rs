@@ -22,6 +22,9 @@ pub struct fb_ref_opts {
     pub server: *const c_char,
     /// The server that holds this one; NULL: as above.
     pub with: *mut fb_ref,
+    /// Names of services with commas between them, where neither is said: a server that offers most of them, so that
+    /// calls may be given the array; NULL: any.
+    pub services: *const c_char,
 }
 
 // SAFETY: numbers and pointers, the size first.
@@ -43,10 +46,13 @@ pub extern "C" fn fb_ref_create(
         let out = given::out(reference, "reference")?;
         let opts = given::options(opts, "fb_ref_opts")?;
         let with = if opts.with.is_null() { None } else { Some(handle::get(opts.with.cast_const())?) };
+        let services = given::optional_text(opts.services, "services")?.unwrap_or_default();
+        let services: Vec<&str> = services.split(',').map(str::trim).filter(|s| !s.is_empty()).collect();
         let on = match (given::optional_text(opts.server, "server")?, &with) {
             (_, Some(other)) => On::With(other),
             (Some(name), None) => On::Server(name),
-            (None, None) => On::Any,
+            (None, None) if services.is_empty() => On::Any,
+            (None, None) => On::Offering(&services),
         };
         let given = Given::of(array, "array")?;
         let made = match given.is_null() {

@@ -211,9 +211,9 @@ fb_status fbf_snapshot_allocate(fb_snapshot *snapshot, const char *name, fb_dtyp
 /* --- references ------------------------------------------------------------------------------------- */
 
 fb_status fbf_ref_create(fb_client *client, fb_dtype dtype, int truth, const CFI_cdesc_t *array, const char *server,
-                         fb_ref *with, fb_ref **reference)
+                         fb_ref *with, const char *services, fb_ref **reference)
 {
-    const fb_ref_opts opts = {.size = sizeof opts, .server = server, .with = with};
+    const fb_ref_opts opts = {.size = sizeof opts, .server = server, .with = with, .services = services};
     struct elements e;
     struct passed p = {0};
     fb_status status = elements_of(array, dtype, truth, &e);
@@ -227,9 +227,9 @@ fb_status fbf_ref_create(fb_client *client, fb_dtype dtype, int truth, const CFI
 
 /* An array of zeros. */
 fb_status fbf_ref_zeros(fb_client *client, fb_dtype dtype, int ndim, const int64_t *shape, const char *server, fb_ref *with,
-                        fb_ref **reference)
+                        const char *services, fb_ref **reference)
 {
-    const fb_ref_opts opts = {.size = sizeof opts, .server = server, .with = with};
+    const fb_ref_opts opts = {.size = sizeof opts, .server = server, .with = with, .services = services};
     struct passed p = {0};
     first_fastest(&p, dtype, ndim, shape, NULL);
     return fb_ref_create(client, &p.array, &opts, reference);

@@ -220,7 +220,7 @@ contains
 
   ! --- references -----------------------------------------------------------------------------------
 
-  subroutine ref_create_zeros(client, dtype, shape, reference, server, with, stat, errmsg)
+  subroutine ref_create_zeros(client, dtype, shape, reference, server, with, stat, errmsg, services)
     type(fb_client), intent(in) :: client
     integer, intent(in) :: dtype
     class(*), intent(in) :: shape(:)
@@ -229,7 +229,8 @@ contains
     type(fb_ref), intent(in), optional :: with
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
-    character(kind=c_char), allocatable, target :: c_server(:)
+    character(len=*), intent(in), optional :: services
+    character(kind=c_char), allocatable, target :: c_server(:), c_services(:)
     integer(c_int64_t), target :: c_shape(FB_MAX_RANK)
     type(c_ptr) :: made, where, beside
     integer(c_int) :: status
@@ -238,7 +239,8 @@ contains
     beside = c_null_ptr
     if (present(with)) beside = id(with%at)
     status = wholes(shape, c_shape, n, where)
-    if (status == FB_OK) status = fbf_ref_zeros(id(client%at), dtype, n, c_shape, text(server, c_server), beside, made)
+    if (status == FB_OK) status = fbf_ref_zeros(id(client%at), dtype, n, c_shape, text(server, c_server), beside, &
+      text(services, c_services), made)
     if (status == FB_OK) call hold(reference%at, A_REFERENCE, made)
     call settle(status, stat, errmsg)
   end subroutine ref_create_zeros

@@ -53,17 +53,19 @@ module forebay_shim
       type(*), intent(in) :: array(..)
       integer(c_int) :: status
     end function fbf_snapshot_put
-    function fbf_ref_create(client, dtype, truth, array, server, with, reference) bind(c) result(status)
+    function fbf_ref_create(client, dtype, truth, array, server, with, services, reference) &
+        bind(c) result(status)
       import
-      type(c_ptr), value :: client, server, with
+      type(c_ptr), value :: client, server, with, services
       integer(c_int), value :: dtype, truth
       type(*), intent(in) :: array(..)
       type(c_ptr), intent(inout) :: reference
       integer(c_int) :: status
     end function fbf_ref_create
-    function fbf_ref_zeros(client, dtype, ndim, shape, server, with, reference) bind(c) result(status)
+    function fbf_ref_zeros(client, dtype, ndim, shape, server, with, services, reference) &
+        bind(c) result(status)
       import
-      type(c_ptr), value :: client, server, with
+      type(c_ptr), value :: client, server, with, services
       integer(c_int), value :: dtype, ndim
       integer(c_int64_t), intent(in) :: shape(*)
       type(c_ptr), intent(inout) :: reference

@@ -235,6 +235,7 @@ module forebay_structures
     integer(c_size_t) :: size = 0
     type(c_ptr) :: server = c_null_ptr
     type(c_ptr) :: with = c_null_ptr
+    type(c_ptr) :: services = c_null_ptr
   end type lib_ref_opts_struct
 
   type, public, bind(c) :: lib_server_opts_struct

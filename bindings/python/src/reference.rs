@@ -17,11 +17,12 @@ pub struct Reference {
     inner: Arc<forebay::Reference>,
 }
 
-/// Where an array is to be: a server's name, or beside another array.
+/// Where an array is to be: a server's name, beside another array, or where services are offered.
 #[derive(FromPyObject)]
 enum Where<'py> {
     With(PyRef<'py, Reference>),
     Named(String),
+    Offering(Vec<String>),
 }
 
 impl Reference {
@@ -47,9 +48,14 @@ impl Reference {
     ) -> PyResult<Reference> {
         let raise = |e| errors::raise(py, &e);
         let client = client.get().inner();
+        let services: Vec<&str> = match &on {
+            Some(Where::Offering(names)) => names.iter().map(String::as_str).collect(),
+            _ => Vec::new(),
+        };
         let on = match &on {
             Some(Where::Named(name)) => On::Server(name),
             Some(Where::With(other)) => On::With(&other.inner),
+            Some(Where::Offering(_)) => On::Offering(&services),
             None => On::Any,
         };
         let inner = match value {

@@ -12,10 +12,19 @@ from ._dtypes import dtype_of_name
 from ._index import Selection, plan
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
     from typing_extensions import Self
 
     from ._index import Axis
+
+
+def where(on: str | Reference | None, services: Sequence[str]) -> str | Reference | list[str] | None:
+    """Where an array is to be held: a name or another array counts, then what is offered there."""
+    if isinstance(services, str):
+        raise _forebay.BadArgument(f"services={services!r} is a text; give names: services=[{services!r}]")
+    return on if on is not None or not services else list(services)
 
 
 class Reference(_forebay.Reference):

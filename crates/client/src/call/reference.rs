@@ -21,13 +21,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use forebay_arena::zeros;
+use forebay_types::directory::Incarnation;
 use forebay_types::held::{CREATE, GET, KILL, PUT};
 use forebay_types::{ArrayMeta, Code, DType, Error, Order, Result, Selection, Shape, Signature, Strided};
 
 use super::args::Arg;
 use super::connection::Connection;
 use super::future::Future;
-use super::table::Offer;
+use super::table::{Offer, Table};
 use super::tied::Only;
 use super::{Client, Inner, SLICE, Sent, lock};
 use crate::run::View;
@@ -39,6 +40,8 @@ pub enum On<'a> {
     /// first one is chosen in turn.
     #[default]
     Any,
+    /// As that, of those servers that offer most of these services: to them calls may be given the array.
+    Offering(&'a [&'a str]),
     /// One of that name.
     Server(&'a str),
     /// The one that holds that array.
@@ -96,11 +99,15 @@ impl Client {
         let (inner, mut tried) = (&self.inner, Vec::new());
         let only = match on {
             On::Server(name) => Some(Only::Name(name.to_owned())),
-            On::Any => self.tied.as_ref().map(|tied| tied.only().clone()),
+            On::Any | On::Offering(_) => self.tied.as_ref().map(|tied| tied.only().clone()),
             On::With(_) => None,
         };
         inner.check_process()?;
         meta.bytes()?;
+        let mut among = match on {
+            On::Offering(services) => inner.offering(services)?,
+            _ => Vec::new(),
+        };
         loop {
             let home = match on {
                 On::With(other) if Arc::ptr_eq(&other.0.inner, inner) => Ok(other.0.home.clone()),
@@ -109,8 +116,16 @@ impl Client {
                         "the array that the new one is to lie beside is another client's; give one of this client's",
                     ));
                 }
-                On::Server(_) | On::Any => inner.home(only.as_ref(), &tried),
-            }?;
+                On::Server(_) | On::Any | On::Offering(_) => inner.home(only.as_ref(), &among, &tried),
+            };
+            let home = match home {
+                // Others are better than none.
+                Err(e) if e.code() == Code::NoServer && !among.is_empty() => {
+                    among.clear();
+                    continue;
+                }
+                home => home?,
+            };
             match create_on(inner, &home, &meta, zero) {
                 Ok(number) => {
                     *lock(&inner.newest) = Arc::downgrade(&home);
@@ -152,16 +167,39 @@ fn wait(inner: &Inner, mut future: Future) -> Result<()> {
 }
 
 impl Inner {
-    /// The server that is to hold an array.
+    /// The servers that offer most of these services; none when nobody offers any in the time that the client waits.
+    fn offering(self: &Arc<Self>, services: &[&str]) -> Result<Vec<Incarnation>> {
+        let look = |table: &Arc<Table>| -> Result<Vec<Arc<Offer>>> {
+            let (found, missing): (Vec<_>, Vec<_>) =
+                services.iter().map(|name| table.find(name)).partition(|found| found.is_ok());
+            let offers: Vec<Arc<Offer>> = found.into_iter().flatten().collect();
+            match missing.into_iter().find_map(Result::err) {
+                Some(e) if offers.is_empty() => Err(e),
+                _ => Ok(offers),
+            }
+        };
+        let offers = match self.seek(None, look) {
+            Err(e) if e.code() == Code::NoServer => return Ok(Vec::new()),
+            offers => offers?,
+        };
+        let all = || offers.iter().flat_map(|offer| offer.servers.iter().map(|server| server.incarnation));
+        let count = |server: Incarnation| all().filter(|other| *other == server).count();
+        let most = all().map(count).max().unwrap_or(0);
+        Ok(all().filter(|server| count(*server) == most).collect())
+    }
+
+    /// The server that is to hold an array, one among those if some are named.
     fn home(
         self: &Arc<Self>,
         only: Option<&Only>,
-        tried: &[forebay_types::directory::Incarnation],
+        among: &[Incarnation],
+        tried: &[Incarnation],
     ) -> Result<Arc<Home>> {
         let newest = lock(&self.newest).upgrade();
         let fits = |home: &Arc<Home>| {
             home.0.lost().is_none()
                 && !tried.contains(&home.0.info.incarnation)
+                && (among.is_empty() || among.contains(&home.0.info.incarnation))
                 && only.is_none_or(|only| only.is(&home.0.info))
         };
         if let Some(home) = newest.filter(fits) {
@@ -169,7 +207,7 @@ impl Inner {
         }
         let (mut tried, mut cut) = (tried.to_vec(), Vec::new());
         loop {
-            let server = self.seek(None, |table| table.server(only, &tried))?;
+            let server = self.seek(None, |table| table.server(only, among, &tried))?;
             match self.connection(&server, None) {
                 Ok(connection) => return Ok(Arc::new(Home(connection))),
                 Err(Sent::Not(e)) => return Err(e),

@@ -315,20 +315,29 @@ impl BrokerView {
             few if few.len() <= 20 => format!("offered are {}", few.join(", ")),
             many => format!("offered are {} and {} more", many[..20].join(", "), many.len() - 20),
         };
-        Error::new(
-            Code::NoServer,
-            format!(
-                "no server offers {name:?}; {offered}; start one with `forebay serve`, or check the name"
-            ),
-        )
+        // Of programs that are written in capitals.
+        let meant = names.iter().find(|known| known.eq_ignore_ascii_case(name));
+        let remedy = match meant {
+            Some(meant) => format!("did you mean {meant:?}? Small letters and capitals are told apart"),
+            None => "start one with `forebay serve`, or check the name".to_owned(),
+        };
+        Error::new(Code::NoServer, format!("no server offers {name:?}; {offered}; {remedy}"))
     }
 
     /// The next server in turn, of those only if some are named.
-    fn server(&mut self, only: Option<&Only>, without: &[Incarnation]) -> Option<Arc<ServerInfo>> {
+    fn server(
+        &mut self,
+        only: Option<&Only>,
+        among: &[Incarnation],
+        without: &[Incarnation],
+    ) -> Option<Arc<ServerInfo>> {
         let mut servers: Vec<&Arc<ServerInfo>> = self.offers.values().flat_map(|o| &o.servers).collect();
         servers.sort_by_key(|s| s.incarnation);
         servers.dedup_by_key(|s| s.incarnation);
-        servers.retain(|s| only.is_none_or(|only| only.is(s)) && !without.contains(&s.incarnation));
+        let is_among = |s: &ServerInfo| among.is_empty() || among.contains(&s.incarnation);
+        servers.retain(|s| {
+            only.is_none_or(|only| only.is(s)) && is_among(s) && !without.contains(&s.incarnation)
+        });
         let found = (*servers.get(self.turn % servers.len().max(1))?).clone();
         self.turn = self.turn.wrapping_add(1);
         Some(found)
@@ -497,11 +506,16 @@ impl Table {
     }
 
     /// The next server in turn, of those only if some are named; looks anew when there is none.
-    pub fn server(&self, only: Option<&Only>, without: &[Incarnation]) -> Result<Arc<ServerInfo>> {
-        let mut found = lock(&self.known).server(only, without);
+    pub fn server(
+        &self,
+        only: Option<&Only>,
+        among: &[Incarnation],
+        without: &[Incarnation],
+    ) -> Result<Arc<ServerInfo>> {
+        let mut found = lock(&self.known).server(only, among, without);
         if found.is_none() {
             self.refresh(LONG)?;
-            found = lock(&self.known).server(only, without);
+            found = lock(&self.known).server(only, among, without);
         }
         found.ok_or_else(|| {
             let text = match only {
@@ -612,6 +626,23 @@ mod tests {
         assert_eq!((rest(&known, FRESH), rest(&known, GLANCE)), (2_000, 300));
         known.missed();
         assert!(rest(&known, GLANCE) <= 385);
+    }
+
+    #[test]
+    fn a_name_in_capitals_is_told_the_one_that_is_offered() {
+        let mut known = BrokerView::default();
+        let info = ServerInfo { services: vec!["dscal(n:i32)".into()], ..ServerInfo::default() };
+        let servers = vec![ServerEntry { info, load: Default::default() }];
+        known.take(serde_json::to_value(Directory { servers, ..Directory::default() }).unwrap()).unwrap();
+        let text = |name| known.find(name).err().unwrap().text().to_owned();
+        assert!(
+            text("DSCAL").contains("did you mean \"dscal\"? Small letters and capitals"),
+            "{}",
+            text("DSCAL")
+        );
+        assert!(
+            text("other").ends_with("offered are dscal; start one with `forebay serve`, or check the name")
+        );
     }
 
     #[test]
