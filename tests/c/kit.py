@@ -66,6 +66,19 @@ class Kit:
         return made
 
 
+def forebay_cc(kit: Kit, *words: str | Path, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """What `forebay cc` of the installation does."""
+    command = [str(kit.prefix / "bin" / "forebay"), "cc", *(str(word) for word in words)]
+    env = {**kit.env, **variables}
+    return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=100, check=False)
+
+
+def compiled(kit: Kit, *words: str | Path, cwd: Path) -> None:
+    """Compiles with it, without a word."""
+    done = forebay_cc(kit, *words, cwd=cwd)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
 class Home(Place):
     """Where compiled programs run: they find the command as installed programs do, beside the library."""
 

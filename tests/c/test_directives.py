@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from kit import ROOT, Home, Kit, ended, hear, run
+from kit import ROOT, Home, Kit, compiled, ended, forebay_cc, hear, run
 from places import until
 
 EXAMPLE = ROOT / "examples" / "03_directives"
@@ -41,20 +41,6 @@ stamp(what:str, out got:i64)
 add(n:i32, inout x:i64[n], what:i64)
 nap(ms:i32, out slept:i32)
 """
-
-
-def forebay_cc(kit: Kit, *words: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """What `forebay cc` of the installation does."""
-    command = [str(kit.prefix / "bin" / "forebay"), "cc", *(str(word) for word in words)]
-    return subprocess.run(
-        command, cwd=cwd, env=kit.env, capture_output=True, text=True, timeout=100, check=False
-    )
-
-
-def compiled(kit: Kit, *words: str | Path, cwd: Path) -> None:
-    """Compiles without a word."""
-    done = forebay_cc(kit, *words, cwd=cwd)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 def refused(kit: Kit, tmp_path: Path, source: str, name: str = "f.c", *words: str) -> str:
@@ -242,6 +228,23 @@ def test_files_that_are_linked_together_share_names_and_one_connection(
     assert toy.poll() is None
 
 
+def test_an_array_is_made_at_a_server_that_offers_what_is_called_with_it(
+    kit: Kit, home: Home, toy: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    home.serve_axpy(tmp_path)
+    (tmp_path / "f.c").write_text(
+        "#include <stdio.h>\nint main(void)\n{\n    long long x[2] = { 1, 2 };\n    double y[2] = { 1, 1 };\n"
+        "    //fb create X, x\n    //fb put X, x\n    //fb call add(2, X, 1)\n    //fb get X, x\n"
+        "    //fb create Y, y\n    //fb put Y, y\n    //fb call axpy(2.0, y, Y)\n    //fb get Y, y\n"
+        '    printf("%lld %g\\n", x[1], y[1]);\n    return 0;\n}\n'
+    )
+    compiled(kit, "f.c", "-o", "f", cwd=tmp_path)
+    # Servers take turns, so one of two would be the wrong one.
+    for _ in range(4):
+        assert home.run(tmp_path / "f", FOREBAY_PATIENCE="60") == "3 3\n"
+    assert toy.poll() is None
+
+
 KILLED = """#include <stdio.h>
 int main(void)
 {
@@ -337,7 +340,7 @@ def test_what_was_made_is_shown_and_kept_and_all_else_goes_to_the_compiler(kit: 
     source = '#include "n.h"\nint main(void)\n{\n    double a[N]; /* caf\xe9 */\n    //fb create A, a\n    return M;\n}\n'
     (tmp_path / "sub" / "f.c").write_bytes(source.encode("latin-1"))
     shown = forebay_cc(kit, "--print", "sub/f.c", cwd=tmp_path).stdout
-    assert 'FBD_DO("create A, a", fbd_create("A", FBD_WHOLE(a), 0, __FILE__, __LINE__));' in shown
+    assert 'FBD_DO("create A, a", fbd_create("A", FBD_WHOLE(a), 0, 0, __FILE__, __LINE__));' in shown
     compiled(kit, "--keep", "-c", "-DM=7", "-g", "sub/f.c", cwd=tmp_path)
     assert (tmp_path / "f.o").exists()
     compiled(kit, "-MD", "-MF", "deps.d", "-DM=7", "-c", "sub/f.c", cwd=tmp_path)

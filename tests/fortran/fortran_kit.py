@@ -9,9 +9,9 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "c"))
 
-from kit import ROOT, Home, Kit, run  # noqa: E402
+from kit import ROOT, Home, Kit, compiled, forebay_cc, run  # noqa: E402
 
-__all__ = ["FORTRAN", "PROGRAMS", "ROOT", "STRICT", "Fortran", "Home", "Kit", "run"]
+__all__ = ["FORTRAN", "PROGRAMS", "ROOT", "STRICT", "Fortran", "Home", "Kit", "compiled", "forebay_cc", "run"]
 
 PROGRAMS = HERE / "programs"
 FORTRAN = ROOT / "bindings" / "fortran"

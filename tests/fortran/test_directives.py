@@ -7,24 +7,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from fortran_kit import ROOT, Fortran, Home, run
+from fortran_kit import ROOT, Fortran, Home, compiled, forebay_cc, run
 from places import ended
 
 EXAMPLE = ROOT / "examples" / "03_directives"
 BLAS = ROOT / "examples" / "02_blas"
 STRICT = ["-Wall", "-Wextra", "-Werror", "-g"]
-
-
-def forebay_cc(fortran: Fortran, *words: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """What `forebay cc` of the installation does."""
-    command = [str(fortran.kit.prefix / "bin" / "forebay"), "cc", *(str(word) for word in words)]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=100, check=False)
-
-
-def compiled(fortran: Fortran, *words: str | Path, cwd: Path) -> None:
-    """Compiles without a word."""
-    done = forebay_cc(fortran, *words, cwd=cwd)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 @pytest.fixture
@@ -41,7 +29,7 @@ def test_the_example_gives_to_the_bit_what_the_plain_program_gives(
     home.start(*serve)
     source = EXAMPLE / "fortran" / "chain.f90"
     run("gfortran", "-Wall", "-Wextra", "-Werror", source, "-l:libopenblas.so.0", "-o", tmp_path / "here")
-    compiled(fortran, *STRICT, "-Wno-unused", "-std=f2018", source, "-o", "there", cwd=tmp_path)
+    compiled(fortran.kit, *STRICT, "-Wno-unused", "-std=f2018", source, "-o", "there", cwd=tmp_path)
     here = run(tmp_path / "here", env={**home.env, "OPENBLAS_NUM_THREADS": "1"})
     assert "info = 0" in here
     assert "openblas" not in run("ldd", tmp_path / "there")
@@ -141,7 +129,14 @@ def test_arrays_of_all_kinds_and_sections_go_and_come(
 ) -> None:
     (tmp_path / "kinds.f90").write_text(KINDS)
     compiled(
-        fortran, *STRICT, "-std=f2018", "-fcheck=all,no-array-temps", "kinds.f90", "-o", "kinds", cwd=tmp_path
+        fortran.kit,
+        *STRICT,
+        "-std=f2018",
+        "-fcheck=all,no-array-temps",
+        "kinds.f90",
+        "-o",
+        "kinds",
+        cwd=tmp_path,
     )
     assert home.run(tmp_path / "kinds", FOREBAY_PATIENCE="60") == KINDS_SAID
     assert blas.poll() is None
@@ -185,11 +180,11 @@ def test_fixed_form_and_several_files_share_names(
     # A second file, in another folder, that the compiler is told to take as fixed form.
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "other.f").write_text(OTHER.replace("CALL DSCAL", "CALL dscal"))
-    compiled(fortran, "-c", "sub/other.f", cwd=tmp_path)
-    compiled(fortran, "fixed.f", "other.o", "-o", "fixed", cwd=tmp_path)
+    compiled(fortran.kit, "-c", "sub/other.f", cwd=tmp_path)
+    compiled(fortran.kit, "fixed.f", "other.o", "-o", "fixed", cwd=tmp_path)
     assert home.run(tmp_path / "fixed", FOREBAY_PATIENCE="60") == " 7.0\n  4.0  6.0 12.0\n"
-    compiled(fortran, "-c", "fixed.f", cwd=tmp_path)
-    compiled(fortran, "--lang", "fortran", "fixed.o", "other.o", "-o", "linked", cwd=tmp_path)
+    compiled(fortran.kit, "-c", "fixed.f", cwd=tmp_path)
+    compiled(fortran.kit, "--lang", "fortran", "fixed.o", "other.o", "-o", "linked", cwd=tmp_path)
     assert home.run(tmp_path / "linked", FOREBAY_PATIENCE="60") == " 7.0\n  4.0  6.0 12.0\n"
     assert blas.poll() is None
 
@@ -200,7 +195,7 @@ def test_what_fails_ends_the_program_at_the_line_of_the_directive(
     (tmp_path / "f.f90").write_text(
         "program f\n  print '(a)', 'before'\n\n  !$fb call nothing(1, 'it''s')\n  print '(a)', 'behind'\nend program f\n"
     )
-    compiled(fortran, *STRICT, "f.f90", "-o", "f", cwd=tmp_path)
+    compiled(fortran.kit, *STRICT, "f.f90", "-o", "f", cwd=tmp_path)
     out, err = ended(home.start(tmp_path / "f"), status=1)
     assert out == "before\n"
     assert err.startswith("f.f90:4: fb call nothing(1, 'it''s'): no server offers \"nothing\"; "), err
@@ -219,11 +214,11 @@ def test_what_is_wrong_is_told_at_its_line(fortran: Fortran, tmp_path: Path) -> 
         ("call g(x)", "f.f90:6:"),
     ]:
         (tmp_path / "f.f90").write_text(f"{head}  x = 0\n  !$fb {directive}\n  y = 1\nend program f\n")
-        done = forebay_cc(fortran, "-c", "f.f90", cwd=tmp_path)
+        done = forebay_cc(fortran.kit, "-c", "f.f90", cwd=tmp_path)
         assert done.returncode == 1 and says in done.stderr, done.stderr
     # Behind a directive lines are counted on as they stand in the file.
     (tmp_path / "f.f90").write_text(f"{head}  x = 0\n  !$fb create x, x\n  y = wrong\nend program f\n")
-    done = forebay_cc(fortran, "-c", "f.f90", cwd=tmp_path)
+    done = forebay_cc(fortran.kit, "-c", "f.f90", cwd=tmp_path)
     assert done.returncode == 1 and re.search(r"^f\.f90:7:", done.stderr, re.M), done.stderr
 
 
@@ -234,8 +229,73 @@ def test_the_program_of_the_guide_prints_the_same_with_a_server_and_without(
     passages = re.findall(r"^```fortran\n(.*?)^```$", page, re.S | re.M)
     (tmp_path / "steps.f90").write_text(passages[0])
     home.serve_axpy(tmp_path)
-    compiled(fortran, *STRICT, "steps.f90", "-o", "steps", cwd=tmp_path)
+    compiled(fortran.kit, *STRICT, "steps.f90", "-o", "steps", cwd=tmp_path)
     run("gfortran", "steps.f90", "-o", "here", cwd=tmp_path)
     here = run(tmp_path / "here")
     assert here == "2. 4. 6.\n"
     assert home.run(tmp_path / "steps", FOREBAY_PATIENCE="60") == here
+
+
+THREADS = """
+program threads
+  implicit none
+  integer :: i, n, err
+  real(8), target :: x(2)
+  n = 2
+  x = [1d0, 2d0]
+  !$fb create far, x
+  !$fb put far, x
+  !$omp parallel num_threads(1)
+  !$fb call dscal(n, 2d0, far)
+  i = n
+  !$omp end parallel
+  !$fb get far, x
+  !$fb create room, f64, n, i
+  !$fb call dscal(1, 2d0, out(x(1:1))) status err
+  !$fb kill far, room status err
+  print '(2f5.1, 1x, i0)', x, err
+end program threads
+"""
+
+
+@pytest.mark.parametrize("option", ["-fopenmp", "-fdefault-integer-8", "-std=f2008"])
+def test_directives_are_good_within_openmp_and_with_integers_of_another_kind(
+    fortran: Fortran, home: Home, blas: subprocess.Popen[str], tmp_path: Path, option: str
+) -> None:
+    (tmp_path / "t.f90").write_text(THREADS)
+    compiled(fortran.kit, "-Wall", option, "t.f90", "-o", "t", cwd=tmp_path)
+    assert home.run(tmp_path / "t", FOREBAY_PATIENCE="60") == "  4.0  4.0 0\n"
+    assert blas.poll() is None
+
+
+def test_what_a_program_must_say_otherwise_is_told_in_its_own_terms(
+    fortran: Fortran, home: Home, blas: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    head = "subroutine s(x, n)\n  integer :: n\n  real(8) :: x(*), y(3)\n"
+    for lines, says in [
+        (
+            "  !$fb create far, x",
+            "f.f90:4:7: error: x does not say how large it is, since line 3 declares it",
+        ),
+        ("  !$fb call dscal(3, 2d0, out(y))", "y is used where it lies and must be a target; give it that"),
+        ("  !$omp parallel do\n  !$fb create far, y", "`!$omp parallel do` in line 4 takes the loop"),
+    ]:
+        (tmp_path / "f.f90").write_text(f"{head}{lines}\nend subroutine\n")
+        done = forebay_cc(fortran.kit, "-fopenmp", "-c", "f.f90", cwd=tmp_path)
+        assert done.returncode == 1 and says in done.stderr, done.stderr
+    (tmp_path / "f.f90").write_text(f"{head}  y = 0 !$fb create far, y\nend subroutine\n")
+    done = forebay_cc(fortran.kit, "-c", "f.f90", cwd=tmp_path)
+    assert done.returncode == 0 and done.stderr.startswith("f.f90:4:9: warning: this comment is no directive")
+    (tmp_path / "f.f90").write_text(f"{head}  !$fb create far, y\nend subroutine\n")
+    done = forebay_cc(fortran.kit, "-std=f2003", "-c", "f.f90", cwd=tmp_path)
+    assert done.returncode == 1 and "-std=f2003: what becomes of the directives" in done.stderr
+    # Capitals in the name of a service are capitals.
+    upper = "      PROGRAM P\n      REAL*8 X(3)\n      TARGET X\nC$FB CALL DSCAL(3, 2D0, OUT(X))\n      END\n"
+    (tmp_path / "p.f").write_text(upper)
+    compiled(fortran.kit, "p.f", "-o", "p", cwd=tmp_path)
+    small = upper.replace("CALL DSCAL", "CALL dscal")
+    (tmp_path / "q.f").write_text(small)
+    compiled(fortran.kit, "q.f", "-o", "q", cwd=tmp_path)
+    assert home.run(tmp_path / "q", FOREBAY_PATIENCE="60") == ""
+    _, err = ended(home.start(tmp_path / "p"), status=1)
+    assert 'did you mean "dscal"? Small letters and capitals are told apart' in err, err

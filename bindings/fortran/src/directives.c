@@ -18,13 +18,13 @@ static int dtype_of(const CFI_cdesc_t *array)
     return 0;
 }
 
-/* The dtype and extents of an array; FB_BAD_ARGUMENT: its elements have none. */
+/* The dtype and extents of an array; FB_BAD_ARGUMENT: its elements have none, or its size is not known. */
 fb_status fbf_room(const CFI_cdesc_t *array, int *dtype, int *ndim, int64_t *shape)
 {
     struct elements e;
     const int found = dtype_of(array);
     if (found == 0)
-        return FB_BAD_ARGUMENT;
+        return refuse(FB_BAD_ARGUMENT, "its elements cannot travel: take integers, real, complex or logical(c_bool)");
     const fb_status status = elements_of(array, (fb_dtype)found, 1, &e);
     if (status != FB_OK)
         return status;

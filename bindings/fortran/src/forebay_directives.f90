@@ -5,11 +5,12 @@
 
 module forebay_directives
   use, intrinsic :: iso_c_binding
-  use, intrinsic :: iso_fortran_env, only: error_unit, fbd_long => int64, output_unit
+  use, intrinsic :: iso_fortran_env, only: error_unit, fbd_int => int32, fbd_long => int64, output_unit
   use forebay
+  use forebay_base, only: settle
   implicit none
   private
-  public :: fbd_begin, fbd_end, fbd_status, fbd_well, fbd_long
+  public :: fbd_begin, fbd_end, fbd_status, fbd_well, fbd_int, fbd_long
   public :: fbd_connect, fbd_create, fbd_create_room, fbd_find, fbd_kill, fbd_arg, fbd_call, fbd_start, fbd_wait
   public :: fbd_array, fbd_stat, fbd_said
   public :: fb_arg, fb_in, fb_inout, fb_ref_get, fb_ref_put
@@ -51,7 +52,7 @@ contains
   !> A directive begins: where it stands, and how it is written.
   subroutine fbd_begin(file, line, directive)
     character(len=*), intent(in) :: file, directive
-    integer, intent(in) :: line
+    integer(fbd_int), intent(in) :: line
     character(len=12) :: number
     write (number, '(i0)') line
     its_place = file//':'//trim(number)
@@ -110,15 +111,36 @@ contains
     end do
   end function found
 
-  subroutine add(list, name, one)
-    type(named), pointer, intent(inout) :: list
-    character(len=*), intent(in) :: name
-    type(named), pointer, intent(in) :: one
+  !> Room for a new name of a list, which `keep` adds to it; none if it is taken, or there is no connection.
+  function fresh(list, name, where, remedy) result(one)
+    type(named), pointer, intent(in) :: list
+    character(len=*), intent(in) :: name, where, remedy
+    type(named), pointer :: one
+    one => found(list, name)
+    if (associated(one)) then
+      call refuse(FB_CONFLICT, name//' is '//where//' already, since '//one%made_at//'; '//remedy// &
+                  ' it first, or take another name')
+      nullify (one)
+      return
+    end if
+    if (fbd_well()) call need_client()
+    if (.not. fbd_well()) return
+    allocate (one)
     one%name = name
     one%made_at = its_place
-    one%next => list
-    list => one
-  end subroutine add
+  end function fresh
+
+  !> What is new comes into its list, if all went well.
+  subroutine keep(list, one)
+    type(named), pointer, intent(inout) :: list
+    type(named), pointer, intent(inout) :: one
+    if (fbd_well()) then
+      one%next => list
+      list => one
+    else
+      deallocate (one)
+    end if
+  end subroutine keep
 
   !> Takes a name out of a list.
   subroutine remove(list, one)
@@ -138,48 +160,36 @@ contains
   end subroutine remove
 
   !> Room at a server for what an array holds, of zeros.
-  subroutine fbd_create(name, array, server)
+  subroutine fbd_create(name, array, server, services)
     character(len=*), intent(in) :: name
     type(*), intent(in) :: array(..)
-    character(len=*), intent(in), optional :: server
+    character(len=*), intent(in), optional :: server, services
     integer(c_int) :: dtype, ndim
     integer(c_int64_t) :: shape(FB_MAX_RANK)
-    if (fbf_room(array, dtype, ndim, shape) == FB_OK) then
-      call create(name, dtype, int(ndim), shape, server)
-    else
-      call refuse(FB_BAD_ARGUMENT, 'its elements cannot travel: take integers, real, complex or logical(c_bool)')
-    end if
+    call settle(fbf_room(array, dtype, ndim, shape), fbd_stat, fbd_said)
+    if (fbd_well()) call create(name, dtype, int(ndim), shape, server, services)
   end subroutine fbd_create
 
   !> Room at a server, of zeros.
-  subroutine fbd_create_room(name, dtype, shape, server)
+  subroutine fbd_create_room(name, dtype, shape, server, services)
     character(len=*), intent(in) :: name
     integer, intent(in) :: dtype
     integer(c_int64_t), intent(in) :: shape(:)
-    character(len=*), intent(in), optional :: server
-    call create(name, dtype, size(shape), shape, server)
+    character(len=*), intent(in), optional :: server, services
+    call create(name, dtype, size(shape), shape, server, services)
   end subroutine fbd_create_room
 
-  subroutine create(name, dtype, ndim, shape, server)
+  subroutine create(name, dtype, ndim, shape, server, services)
     character(len=*), intent(in) :: name
     integer, intent(in) :: dtype, ndim
     integer(c_int64_t), intent(in) :: shape(:)
-    character(len=*), intent(in), optional :: server
+    character(len=*), intent(in), optional :: server, services
     type(named), pointer :: one
-    one => found(arrays, name)
-    if (associated(one)) then
-      call refuse(FB_CONFLICT, name//' is at a server already, since '//one%made_at//'; kill it first, or take another name')
-      return
-    end if
-    call need_client()
-    if (.not. fbd_well()) return
-    allocate (one)
-    call fb_ref_create(client, dtype, shape(1:ndim), one%array, server=server, stat=fbd_stat, errmsg=fbd_said)
-    if (fbd_well()) then
-      call add(arrays, name, one)
-    else
-      deallocate (one)
-    end if
+    one => fresh(arrays, name, 'at a server', 'kill')
+    if (.not. associated(one)) return
+    call fb_ref_create(client, dtype, shape(1:ndim), one%array, server=server, services=services, &
+                       stat=fbd_stat, errmsg=fbd_said)
+    call keep(arrays, one)
   end subroutine create
 
   !> The array of a name becomes fbd_array.
@@ -229,20 +239,10 @@ contains
     character(len=*), intent(in) :: name, service
     type(fb_arg), intent(in) :: args(:)
     type(named), pointer :: one
-    one => found(calls, name)
-    if (associated(one)) then
-      call refuse(FB_CONFLICT, name//' is under way already, since '//one%made_at//'; wait for it first, or take another name')
-      return
-    end if
-    if (fbd_well()) call need_client()
-    if (.not. fbd_well()) return
-    allocate (one)
+    one => fresh(calls, name, 'under way', 'wait for')
+    if (.not. associated(one)) return
     call fb_call_async(client, service, args, one%call, stat=fbd_stat, errmsg=fbd_said)
-    if (fbd_well()) then
-      call add(calls, name, one)
-    else
-      deallocate (one)
-    end if
+    call keep(calls, one)
   end subroutine fbd_start
 
   subroutine fbd_wait(name)

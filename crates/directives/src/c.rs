@@ -2,9 +2,11 @@
 //!
 //! Texts, letters, raw texts, `/* */` and lines of the preprocessor are passed over; what is in them is no directive.
 
-use crate::parse::Verb;
+use crate::constructs::{self, Takes};
+use crate::parse::{Verb, meant};
 use crate::words::goes_on;
 use crate::{Body, Found, Language, Names, Position, Wrong, parse, write_c};
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// A comment that begins with `//fb`.
@@ -18,16 +20,30 @@ struct Comment {
     is_alone: bool,
     /// The last sign or word before it that is code.
     after: String,
+    /// The line of the preprocessor before it that takes what stands behind.
+    pragma: Option<Pragma>,
     /// It stands in a line of the preprocessor.
     in_preprocessor: bool,
+}
+
+/// `#pragma omp parallel` and the like.
+#[derive(Clone)]
+struct Pragma {
+    line: usize,
+    text: String,
+    takes: Takes,
 }
 
 /// What there is to know of a file.
 #[derive(Default)]
 struct Scan {
     comments: Vec<Comment>,
+    /// Comments that are no directives and may have been meant to be.
+    astray: Vec<Wrong>,
     /// Behind the last `#include` that stands outside of everything: byte and line; before the first directive.
     includes: Option<(usize, usize)>,
+    /// Macros that the file defines, each with the byte behind it.
+    macros: Vec<(usize, String)>,
 }
 
 const SIGN: &str = "//fb";
@@ -48,6 +64,11 @@ pub fn translate(source: &str, file: &str) -> Result<Option<String>, Vec<Wrong>>
         return Err(wrong);
     }
     Ok(Some(write(source, file, &scan, &placed, &names)))
+}
+
+/// Comments that may have been meant to be directives.
+pub fn warnings(source: &str) -> Vec<Wrong> {
+    Scanner::new(source).scan().astray
 }
 
 /// Comments that belong together become directives, each with the bytes it takes the place of.
@@ -94,7 +115,7 @@ fn join(source: &str, comments: &[Comment], wrong: &mut Vec<Wrong>) -> Vec<(Foun
             wrong.push((at, "`local` and `end` stand on lines of their own".into()));
         }
         let range = first.range.start..last.range.end;
-        placed.push((Found { directive, body, lines: first.lines.0..=last.lines.1 }, range));
+        placed.push((Found { directive, body, lines: first.lines.0..=last.lines.1, is_first: false }, range));
     }
     if let Some(at) = local {
         wrong.push((
@@ -122,14 +143,33 @@ impl Comment {
                 "a directive cannot stand in a line of the preprocessor; give it a line of its own".into()
             );
         }
+        if let Some(Pragma { line, text, takes }) = &self.pragma {
+            return Err(constructs::objection(*line, text, *takes));
+        }
         match self.after.as_str() {
-            "" | ";" | "{" | "}" | ":" => Ok(()),
+            after if may_end(after) => Ok(()),
             other => Err(format!(
                 "a directive is a statement, and the one before it has not ended: it ends in `{other}`. Move the directive, or put \
                  braces around what belongs to if, else, for, while or do"
             )),
         }
     }
+}
+
+/// Our header, which macros of the program before it do not change. Those that begin with `_` are meant for headers.
+fn undisturbed(scan: &Scan, place: usize) -> String {
+    let is_theirs = |name: &str| !name.is_empty() && !name.starts_with('_');
+    let before = scan.macros.iter().filter(|(end, name)| *end <= place && is_theirs(name));
+    let names: BTreeSet<&String> = before.map(|(_, name)| name).collect();
+    let each = |what: &str| -> String { names.iter().map(|name| what.replace("NAME", name)).collect() };
+    let (away, back) =
+        (each("#pragma push_macro(\"NAME\")\n#undef NAME\n"), each("#pragma pop_macro(\"NAME\")\n"));
+    format!("{away}#include <forebay/directives.h>\n{back}")
+}
+
+/// Whether a statement may be over behind that sign or word.
+fn may_end(last: &str) -> bool {
+    matches!(last, "" | ";" | "{" | "}" | ":")
 }
 
 /// The file again, with calls in the place of directives.
@@ -144,7 +184,8 @@ fn write(source: &str, file: &str, scan: &Scan, placed: &[(Found, Range<usize>)]
             text.push('\n');
         }
     }
-    text.push_str(&format!("#include <forebay/directives.h>\n#line {line} \"{quoted}\"\n"));
+    text.push_str(&undisturbed(scan, done));
+    text.push_str(&format!("#line {line} \"{quoted}\"\n"));
     for (one, range) in placed {
         text.push_str(&source[done..range.start]);
         text.push_str(&write_c::statement(&one.directive, names));
@@ -166,16 +207,42 @@ struct Scanner<'a> {
     line_begin: usize,
     /// Braces and `#if` that are open.
     braces: i64,
-    conditions: i64,
+    conditions: Vec<Condition>,
+    before: Before,
+    found: Scan,
+}
+
+/// What stands before a place, as far as a directive there has to know.
+#[derive(Clone, Default)]
+struct Before {
     /// The last sign or word of code.
     last: (usize, usize),
-    found: Scan,
+    /// A line of the preprocessor behind that, which takes what follows.
+    pragma: Option<Pragma>,
+}
+
+impl Before {
+    fn may_end(&self, source: &str) -> bool {
+        self.pragma.is_none() && may_end(&source[self.last.0..self.last.1])
+    }
+}
+
+/// An `#if` that is open. Which of its branches the compiler takes is not known here: a directive behind it must be good
+/// behind each.
+struct Condition {
+    before: Before,
+    ends: Vec<Before>,
+    /// There is an `#else`, so one of the branches is taken.
+    is_whole: bool,
+    /// The branch is that of `#if 0`.
+    is_dead: bool,
 }
 
 impl<'a> Scanner<'a> {
     fn new(source: &'a str) -> Scanner<'a> {
         let found = Scan::default();
-        Scanner { source, at: 0, line: 1, line_begin: 0, braces: 0, conditions: 0, last: (0, 0), found }
+        let (conditions, before) = (Vec::new(), Before::default());
+        Scanner { source, at: 0, line: 1, line_begin: 0, braces: 0, conditions, before, found }
     }
 
     fn scan(mut self) -> Scan {
@@ -212,13 +279,7 @@ impl<'a> Scanner<'a> {
     fn preprocessor(&mut self) {
         let rest = self.rest()[1..].trim_start_matches([' ', '\t']);
         let word = &rest[..rest.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(rest.len())];
-        let (is_include, depth) = match word {
-            "include" | "include_next" | "import" => (true, 0),
-            "if" | "ifdef" | "ifndef" => (false, 1),
-            "endif" => (false, -1),
-            _ => (false, 0),
-        };
-        self.conditions += depth;
+        let (line, begin) = (self.line, self.source.len() - rest.len() + word.len());
         while self.at < self.source.len() {
             match self.rest().as_bytes() {
                 [b'\n', ..] => break,
@@ -227,9 +288,58 @@ impl<'a> Scanner<'a> {
                 _ => self.step(true),
             }
         }
-        if is_include && self.conditions == 0 && self.braces == 0 && self.found.comments.is_empty() {
-            let end = (self.at + 1).min(self.source.len());
-            self.found.includes = Some((end, self.line + 1));
+        let value = &self.source[begin..self.at];
+        let value =
+            value[..value.find("//").or(value.find("/*")).unwrap_or(value.len())].replace("\\\n", " ");
+        self.obey(word, value.trim(), line);
+    }
+
+    /// What follows from a line of the preprocessor.
+    fn obey(&mut self, word: &str, value: &str, line: usize) {
+        match word {
+            "include" | "include_next" | "import" => {
+                if self.conditions.is_empty() && self.braces == 0 && self.found.comments.is_empty() {
+                    let end = (self.at + 1).min(self.source.len());
+                    self.found.includes = Some((end, self.line + 1));
+                }
+            }
+            "if" | "ifdef" | "ifndef" => self.conditions.push(Condition {
+                before: self.before.clone(),
+                ends: Vec::new(),
+                is_whole: false,
+                is_dead: word == "if" && value == "0",
+            }),
+            "else" | "elif" | "elifdef" | "elifndef" => {
+                let Some(condition) = self.conditions.last_mut() else { return };
+                let end = std::mem::replace(&mut self.before, condition.before.clone());
+                if !std::mem::take(&mut condition.is_dead) {
+                    condition.ends.push(end);
+                }
+                condition.is_whole |= word == "else";
+            }
+            "endif" => {
+                let Some(mut condition) = self.conditions.pop() else { return };
+                if !condition.is_whole {
+                    condition.ends.push(condition.before);
+                }
+                if !condition.is_dead {
+                    condition.ends.push(std::mem::take(&mut self.before));
+                }
+                let open = condition.ends.iter().position(|end| !end.may_end(self.source));
+                self.before =
+                    condition.ends.swap_remove(open.unwrap_or(condition.ends.len().saturating_sub(1)));
+            }
+            "define" => {
+                let end = value.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(value.len());
+                self.found.macros.push((self.at, value[..end].to_owned()));
+            }
+            "pragma" => {
+                let takes = constructs::of_pragma(value);
+                if takes != Takes::Nothing {
+                    self.before.pragma = Some(Pragma { line, text: format!("#pragma {value}"), takes });
+                }
+            }
+            _ => (),
         }
     }
 
@@ -241,7 +351,9 @@ impl<'a> Scanner<'a> {
         match bytes[0] {
             b'/' if rest.starts_with("//") => return self.line_comment(in_preprocessor),
             b'/' if rest.starts_with("/*") => {
-                return self.pass(rest.find("*/").map_or(rest.len(), |end| end + 2));
+                let end = rest.find("*/").map_or(rest.len(), |end| end + 2);
+                self.look_astray(&rest[2..end].trim_end_matches("*/"));
+                return self.pass(end);
             }
             b'"' | b'\'' => self.pass(quoted(rest)),
             b if b.is_ascii_whitespace() => return self.pass(1),
@@ -262,7 +374,18 @@ impl<'a> Scanner<'a> {
             }
         }
         if !in_preprocessor {
-            self.last = (begin, self.at);
+            self.before = Before { last: (begin, self.at), pragma: None };
+        }
+    }
+
+    /// Notes a comment that begins here, is none of a directive and looks like one.
+    fn look_astray(&mut self, inner: &str) {
+        if let Some(meant) = meant(inner, SIGN) {
+            let column = self.source[self.line_begin..self.at].chars().count() + 1;
+            let text = format!(
+                "this comment is no directive, which begins with `{SIGN} `; did you mean `{SIGN} {meant}`?"
+            );
+            self.found.astray.push((Position { line: self.line, column }, text));
         }
     }
 
@@ -280,16 +403,28 @@ impl<'a> Scanner<'a> {
             }
             length += stop + 1;
         };
-        self.pass(end);
-        let text = &self.source[begin..self.at];
+        let text = &self.source[begin..begin + end];
         let is_ours = text
             .strip_prefix(SIGN)
             .is_some_and(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace));
+        if !is_ours {
+            self.look_astray(&text[2..]);
+        }
+        self.pass(end);
         if is_ours {
-            let after = self.source[self.last.0..self.last.1].to_owned();
+            let after = self.source[self.before.last.0..self.before.last.1].to_owned();
+            let pragma = self.before.pragma.clone();
             let range = begin..begin + text.trim_end_matches('\r').len();
             let lines = (line, self.line);
-            self.found.comments.push(Comment { range, lines, column, is_alone, after, in_preprocessor });
+            self.found.comments.push(Comment {
+                range,
+                lines,
+                column,
+                is_alone,
+                after,
+                pragma,
+                in_preprocessor,
+            });
         }
     }
 }

@@ -1,8 +1,9 @@
 //! Where directives stand in Fortran: lines that begin with `!$fb`, in fixed form also with `c$fb` or `*$fb` in column 1.
 
-use crate::parse::Verb;
+use crate::constructs::{self, Takes};
+use crate::parse::{Verb, meant};
 use crate::words::goes_on;
-use crate::{Body, Found, Language, Names, Position, Wrong, parse, write_fortran};
+use crate::{Body, Found, Language, Names, Position, Wrong, declared, parse, write_fortran};
 
 const SIGN: &str = "$fb";
 
@@ -38,6 +39,9 @@ pub fn translate(source: &str, file: &str, language: Language) -> Result<Option<
     let names = Names::of(found.iter());
     for one in &found {
         names.check(one, &mut wrong);
+        let before = &lines[..one.lines.start() - 1];
+        let objection = declared::objection(&one.directive, &names, before, language);
+        wrong.extend(objection.map(|text| (one.body.place(0), text)));
     }
     if !wrong.is_empty() {
         wrong.sort_by_key(|(at, _)| (at.line, at.column));
@@ -85,6 +89,11 @@ fn join(lines: &[&str], ours: &[SignLine<'_>], language: Language, wrong: &mut V
             wrong.push((first.place(), text.into()));
             continue;
         }
+        let construct = construct_before(&lines[..first.number - 1], language);
+        if let Some(Construct { line, text, takes: takes @ Takes::Own }) = &construct {
+            wrong.push((first.place(), constructs::objection(*line, text, *takes)));
+            continue;
+        }
         let directive = match parse::parse(&body.text, language) {
             Ok(directive) => directive,
             Err((byte, text)) => {
@@ -98,7 +107,8 @@ fn join(lines: &[&str], ours: &[SignLine<'_>], language: Language, wrong: &mut V
             (Verb::End, _) => local = None,
             _ => (),
         }
-        found.push(Found { directive, body, lines: first.number..=last.number });
+        let lines = first.number..=last.number;
+        found.push(Found { directive, body, lines, is_first: construct.is_some() });
     }
     if let Some(at) = local {
         let text = "this `local` has no `end`; write !$fb end behind what only the plain compiler takes";
@@ -107,16 +117,97 @@ fn join(lines: &[&str], ours: &[SignLine<'_>], language: Language, wrong: &mut V
     found
 }
 
+/// Comments that may have been meant to be directives.
+pub fn warnings(source: &str, language: Language) -> Vec<Wrong> {
+    let mut all = Vec::new();
+    for (number, line) in source.lines().enumerate() {
+        if directive_line(line, number + 1, language).is_some() {
+            continue;
+        }
+        let Some(begin) = comment(line, language) else { continue };
+        if let Some(meant) = meant(&line[begin + 1..], "!$fb") {
+            let at = Position { line: number + 1, column: line[..begin].chars().count() + 1 };
+            let text = format!(
+                "this comment is no directive, which begins its line with `!$fb `; did you mean `!$fb {meant}`?"
+            );
+            all.push((at, text));
+        }
+    }
+    all
+}
+
+/// Where the comment of a line begins.
+pub fn comment(line: &str, language: Language) -> Option<usize> {
+    if language == Language::FixedFortran && line.starts_with(['c', 'C', '*']) {
+        return Some(0);
+    }
+    let mut quote = None;
+    for (at, c) in line.char_indices() {
+        match (quote, c) {
+            (None, '!') => return Some(at),
+            (None, '\'' | '"') => quote = Some(c),
+            (Some(q), c) if c == q => quote = None,
+            _ => (),
+        }
+    }
+    None
+}
+
+/// A line of OpenMP or OpenACC that takes what stands behind it.
+struct Construct {
+    line: usize,
+    text: String,
+    takes: Takes,
+}
+
+/// The one directly behind which something stands, given the lines before that.
+fn construct_before(lines: &[&str], language: Language) -> Option<Construct> {
+    let is_between = |line: &&str| {
+        let is_ours = directive_line(line, 1, language).is_some();
+        sentinel(line, language).is_none()
+            && is_comment(line, language)
+            && (is_ours || !is_conditional(line, language))
+    };
+    let last = lines.iter().rposition(|line| !is_between(line))?;
+    let mut text = sentinel(lines[last], language)?.to_owned();
+    let mut first = last;
+    // It may go over several lines, in free form with `&` at the end of each but the last.
+    while let Some(before) = first.checked_sub(1).and_then(|at| sentinel(lines[at], language))
+        && (ends_open(before) || text.starts_with(|c| !matches!(c, ' ' | '\t' | '0')))
+    {
+        text = format!("{} {}", before.trim_end().trim_end_matches('&'), text.trim_start_matches('&'));
+        first -= 1;
+    }
+    let takes = constructs::of_omp(&text);
+    let shown = lines[first].trim().to_owned();
+    (takes != Takes::Nothing).then_some(Construct { line: first + 1, text: shown, takes })
+}
+
+/// What stands behind `!$omp` or `!$acc`.
+fn sentinel<'a>(line: &'a str, language: Language) -> Option<&'a str> {
+    let text = line.trim_start();
+    let is_comment =
+        text.starts_with('!') || (language == Language::FixedFortran && line.starts_with(['c', 'C', '*']));
+    let word = text.get(1..5).filter(|_| is_comment)?.to_ascii_lowercase();
+    matches!(word.as_str(), "$omp" | "$acc").then(|| &text[5..])
+}
+
+/// Whether it is a line that a compiler of OpenMP takes for code: `!$ x = 1`.
+fn is_conditional(line: &str, language: Language) -> bool {
+    let text = line.trim_start();
+    let is_sign = text.starts_with("!$")
+        || (language == Language::FixedFortran
+            && ["c$", "C$", "*$"].iter().any(|sign| line.starts_with(sign)));
+    is_sign && text[2..].starts_with(|c: char| c.is_whitespace() || c.is_ascii_digit() || c == '&')
+}
+
 /// Whether the statement before a directive goes on behind it.
 fn is_unfinished(lines: &[&str], first: usize, last: usize, language: Language) -> bool {
     let is_code = |line: &&&str| !is_comment(line, language);
     match language {
         Language::FixedFortran => {
-            lines.get(last..).unwrap_or_default().iter().find(is_code).is_some_and(|line| {
-                let bytes = line.as_bytes();
-                bytes.get(5).is_some_and(|b| !matches!(b, b' ' | b'0'))
-                    && bytes[..5].iter().all(|b| *b == b' ')
-            })
+            let next = lines.get(last..).unwrap_or_default().iter().find(is_code);
+            next.is_some_and(|line| is_continued(line, language))
         }
         _ => lines
             .get(..first - 1)
@@ -128,12 +219,20 @@ fn is_unfinished(lines: &[&str], first: usize, last: usize, language: Language) 
     }
 }
 
-fn is_comment(line: &str, language: Language) -> bool {
+pub fn is_comment(line: &str, language: Language) -> bool {
     let text = line.trim();
     text.is_empty()
         || text.starts_with('!')
         || text.starts_with('#')
         || (language == Language::FixedFortran && line.starts_with(['c', 'C', '*', 'd', 'D']))
+}
+
+/// Whether a line of fixed form goes on with the statement before.
+pub fn is_continued(line: &str, language: Language) -> bool {
+    let bytes = line.as_bytes();
+    language == Language::FixedFortran
+        && bytes.get(5).is_some_and(|b| !matches!(b, b' ' | b'0'))
+        && bytes[..5].iter().all(|b| *b == b' ')
 }
 
 /// Whether a line of free form ends in `&`, a comment behind it or not.
@@ -182,7 +281,7 @@ fn write(lines: &[&str], file: &str, language: Language, found: &[Found], names:
                 copy(&mut text, first, number, false);
             }
             _ => {
-                for statement in write_fortran::statements(&one.directive, names, file, first) {
+                for statement in write_fortran::statements(one, names, file, first) {
                     // Whatever is wrong with it is wrong with the line of the directive.
                     text.push_str(&format!("# {first} \"{file}\"\n"));
                     write_fortran::line(&mut text, &statement, language);

@@ -20,16 +20,18 @@
 #![forbid(unsafe_code)]
 
 mod c;
+mod constructs;
+mod declared;
 mod fortran;
 mod parse;
 mod words;
 mod write_c;
 mod write_fortran;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use parse::{Directive, Verb};
+use parse::{Directive, Name, Passed, Verb};
 
 /// The language of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,18 +70,20 @@ impl Language {
     }
 }
 
-/// What is wrong with a directive, and where.
+/// What is wrong with a directive, or with a comment that may have been meant to be one, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     file: String,
     /// Line and column, from 1.
     at: Position,
+    /// `error` or `warning`, as compilers say it.
+    what: &'static str,
     text: String,
 }
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}: error: {}", self.file, self.at.line, self.at.column, self.text)
+        write!(f, "{}:{}:{}: {}: {}", self.file, self.at.line, self.at.column, self.what, self.text)
     }
 }
 
@@ -132,6 +136,8 @@ struct Found {
     body: Body,
     /// The lines of the file it takes, from 1.
     lines: std::ops::RangeInclusive<usize>,
+    /// In Fortran: it is the first statement behind a line of OpenMP that would take a block at its beginning for all.
+    is_first: bool,
 }
 
 /// What has names in a file.
@@ -139,12 +145,17 @@ struct Found {
 struct Names {
     arrays: BTreeSet<String>,
     calls: BTreeSet<String>,
+    /// The services of calls that take an array, by its name.
+    takers: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Names {
     fn of<'a>(found: impl Iterator<Item = &'a Found>) -> Names {
         let mut names = Names::default();
         for one in found {
+            if let Verb::Call { service, args, .. } = &one.directive.verb {
+                names.note_call(service, args);
+            }
             match &one.directive.verb {
                 Verb::Create { name, .. } => drop(names.arrays.insert(name.text.clone())),
                 Verb::Extern { names: all } => {
@@ -158,6 +169,24 @@ impl Names {
             }
         }
         names
+    }
+
+    fn note_call(&mut self, service: &str, args: &[Passed]) {
+        for arg in args {
+            if let Passed::Expression(name) = arg {
+                self.takers.entry(name.clone()).or_default().insert(service.to_owned());
+            }
+        }
+    }
+
+    /// The services that calls of the file give an array to, with commas between them.
+    fn services_of(&self, array: &Name, language: Language) -> String {
+        let is_it = |name: &str| match language.is_fortran() {
+            true => name.eq_ignore_ascii_case(&array.text),
+            false => name == array.text,
+        };
+        let of = self.takers.iter().filter(|(name, _)| is_it(name)).flat_map(|(_, services)| services);
+        of.cloned().collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(",")
     }
 
     /// What is named and was never made.
@@ -192,7 +221,18 @@ pub fn translate(source: &str, file: &str, language: Language) -> Result<Option<
     } else {
         c::translate(source, file)
     };
-    made.map_err(|all| all.into_iter().map(|(at, text)| Fault { file: file.to_owned(), at, text }).collect())
+    made.map_err(|all| told(all, file, "error"))
+}
+
+/// Comments that are no directives and look as if they were meant to be: to a compiler they are comments, and the program
+/// would do without them what it should do with them.
+pub fn warnings(source: &str, file: &str, language: Language) -> Vec<Fault> {
+    let all = if language.is_fortran() { fortran::warnings(source, language) } else { c::warnings(source) };
+    told(all, file, "warning")
+}
+
+fn told(all: Vec<Wrong>, file: &str, what: &'static str) -> Vec<Fault> {
+    all.into_iter().map(|(at, text)| Fault { file: file.to_owned(), at, what, text }).collect()
 }
 
 #[cfg(test)]

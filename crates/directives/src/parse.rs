@@ -123,6 +123,23 @@ pub fn parse(text: &str, language: Language) -> Result<Directive, Wrong> {
     })
 }
 
+/// The directive that a comment may have been meant to be which lacks the sign: behind the beginning of the comment
+/// stands `fb`, in letters of any size and among whatever signs, and behind that a directive. One with its sign was meant
+/// to be a comment.
+pub fn meant(comment: &str, sign: &str) -> Option<String> {
+    if comment.trim_start().get(..sign.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(sign)) {
+        return None;
+    }
+    let is_sign = |c: char| c.is_whitespace() || "/!$@#*:".contains(c);
+    let inner = comment.trim_start_matches(is_sign);
+    let (sign, rest) = (inner.get(..2)?, inner.get(2..)?.trim_start_matches(is_sign));
+    let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
+    let verb = rest[..end].to_ascii_lowercase();
+    let is_meant = sign.eq_ignore_ascii_case("fb") && VERBS.iter().any(|(known, _)| *known == verb);
+    let line = rest[end..].lines().next().unwrap_or_default().trim_end();
+    is_meant.then(|| format!("{verb}{}", forebay_types::beginning(line, 60)))
+}
+
 fn unknown(word: &str) -> String {
     let all: Vec<String> = VERBS.iter().map(|(verb, _)| (*verb).to_owned()).collect();
     match forebay_idl::alike(word, &all).first() {

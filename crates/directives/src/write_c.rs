@@ -1,7 +1,7 @@
 //! The calls of C and C++, one line a directive. Types and extents are found by the macros of `forebay/directives.h`.
 
-use crate::Names;
 use crate::parse::{Directive, Local, Name, Passed, Verb};
+use crate::{Language, Names};
 use forebay_types::DType;
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -17,7 +17,12 @@ pub fn statement(directive: &Directive, names: &Names) -> String {
         Verb::Create { name, local, column_major, server } => {
             let server = server.as_deref().unwrap_or("0");
             let made = described(local, column_major.unwrap_or(false));
-            let call = format!("fbd_create(\"{}\", {made}, {server}, __FILE__, __LINE__)", name.text);
+            let services = match names.services_of(name, Language::C) {
+                none if none.is_empty() => "0".to_owned(),
+                some => text(&some),
+            };
+            let call =
+                format!("fbd_create(\"{}\", {made}, {server}, {services}, __FILE__, __LINE__)", name.text);
             checks(local) + &ended(directive, &call)
         }
         Verb::Put { name, local } => moved("fbd_put", name, local, directive),
@@ -93,7 +98,7 @@ fn call(
                 }
                 format!("FBD_ARG({value})")
             }
-            Passed::Letter(letter) => format!("FB_IN_STR({letter})"),
+            Passed::Letter(letter) => format!("FBD_TEXT({letter})"),
             Passed::Place(place) => {
                 checked.push(format!("FBD_IS_PLACE({place}); "));
                 format!("FBD_PLACE({place})")

@@ -1,12 +1,16 @@
 //! The calls of Fortran: a `block` in the place of a directive, which alone uses the module `forebay_directives`, so that
 //! nothing is declared where the program declares its own.
 
-use crate::parse::{Directive, Local, Name, Passed, Verb};
-use crate::{Language, Names};
+use crate::parse::{Local, Name, Passed, Verb};
+use crate::{Found, Language, Names};
 
-pub fn statements(directive: &Directive, names: &Names, file: &str, line: usize) -> Vec<String> {
-    let mut made = vec!["block".to_owned(), "use forebay_directives".to_owned()];
-    made.push(format!("call fbd_begin({}, {line}, {})", text(file), text(&directive.text)));
+pub fn statements(found: &Found, names: &Names, file: &str, line: usize) -> Vec<String> {
+    let directive = &found.directive;
+    // To a construct of OpenMP a block at its beginning is all of it.
+    let mut made = if found.is_first { vec!["continue".to_owned()] } else { Vec::new() };
+    made.extend(["block".to_owned(), "use forebay_directives".to_owned()]);
+    // Whatever the kind of an integer is that the program is compiled with.
+    made.push(format!("call fbd_begin({}, {line}_fbd_int, {})", text(file), text(&directive.text)));
     let each = |call: &str, all: &[Name]| -> Vec<String> {
         all.iter().map(|name| format!("if (fbd_well()) call {call}('{}')", name.text)).collect()
     };
@@ -14,7 +18,7 @@ pub fn statements(directive: &Directive, names: &Names, file: &str, line: usize)
         Verb::Connect { broker } => {
             vec![format!("call fbd_connect({})", broker.as_deref().unwrap_or_default())]
         }
-        Verb::Create { name, local, server, .. } => vec![create(name, local, server.as_deref())],
+        Verb::Create { name, local, server, .. } => vec![create(name, local, server.as_deref(), names)],
         Verb::Put { name, local } => moved("put", name, local),
         Verb::Get { name, local } => moved("get", name, local),
         Verb::Kill { names } => each("fbd_kill", names),
@@ -30,8 +34,13 @@ pub fn statements(directive: &Directive, names: &Names, file: &str, line: usize)
     made
 }
 
-fn create(name: &Name, local: &Local, server: Option<&str>) -> String {
-    let on = server.map(|server| format!(", server={server}")).unwrap_or_default();
+fn create(name: &Name, local: &Local, server: Option<&str>, names: &Names) -> String {
+    let services = names.services_of(name, Language::Fortran);
+    let on = match server {
+        Some(server) => format!(", server={server}"),
+        None if services.is_empty() => String::new(),
+        None => format!(", services={}", text(&services)),
+    };
     match local {
         Local::Whole(array) | Local::Counted(array, _) => {
             format!("call fbd_create('{}', {array}{on})", name.text)

@@ -11,23 +11,29 @@
 #pragma GCC system_header
 #endif
 
+#if defined(data) || defined(dtype) || defined(name) || defined(ndim) || defined(order) || defined(room) || defined(shape) \
+    || defined(size) || defined(status) || defined(strides) || defined(value)
+#error "a header of the program has a macro whose name is used here: data, dtype, name, ndim, order, room, shape, size, status, strides or value; before that header write #ifdef FOREBAY_CC, #include <forebay/directives.h>, #endif"
+#endif
+
 #include <forebay.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* An array of the program, as a directive names it. */
+/* An array of the program, as a directive names it. What stands in the program in the end has names that no macro of the
+   program has. */
 typedef struct {
-    fb_dtype dtype;
-    fb_order order;
-    int ndim;
+    fb_dtype fbd_dtype;
+    fb_order fbd_order;
+    int fbd_ndim;
     /* Its elements are const: nothing may be written there. */
-    int is_const;
+    int fbd_is_const;
     /* Bytes that are there, SIZE_MAX where that is not known. */
-    size_t room;
-    void *data;
-    int64_t shape[FB_MAX_RANK];
+    size_t fbd_room;
+    void *fbd_data;
+    int64_t fbd_shape[FB_MAX_RANK];
 } fbd_local;
 
 /* What the compiler says of a directive that it does not take, at the directive's line. */
@@ -49,7 +55,7 @@ extern "C" {
 /* The same, as an array at a server is to have it. */
 static inline fbd_local fbd_in_order(fbd_local local, fb_order order)
 {
-    local.order = order;
+    local.fbd_order = order;
     return local;
 }
 
@@ -199,9 +205,9 @@ static inline fb_status fbd_taken(const char *name, const fbd_named *by)
 /* An array of the program as the library takes it. */
 static inline fb_status fbd_described(const fbd_local *local, fb_array *array, int64_t *strides)
 {
-    uint64_t bytes = FB_AS_(uint64_t, fb_dtype_size(local->dtype));
-    for (int axis = 0; axis < local->ndim; ++axis) {
-        const int64_t extent = local->shape[axis];
+    uint64_t bytes = FB_AS_(uint64_t, fb_dtype_size(local->fbd_dtype));
+    for (int axis = 0; axis < local->fbd_ndim; ++axis) {
+        const int64_t extent = local->fbd_shape[axis];
         if (extent < 0 || (extent > 0 && bytes > UINT64_MAX / FB_AS_(uint64_t, extent))) {
             char words[FB_NAME_ROOM];
             snprintf(words, sizeof words, "its extent %d is %lld; give one from 0 on", axis + 1, FB_AS_(long long, extent));
@@ -209,26 +215,27 @@ static inline fb_status fbd_described(const fbd_local *local, fb_array *array, i
         }
         bytes *= FB_AS_(uint64_t, extent);
     }
-    if (bytes > local->room) {
+    if (bytes > local->fbd_room) {
         char words[FB_NAME_ROOM];
         snprintf(words, sizeof words, "the array has %llu bytes, and its extents want %llu; give smaller extents",
-                 FB_AS_(unsigned long long, local->room), FB_AS_(unsigned long long, bytes));
+                 FB_AS_(unsigned long long, local->fbd_room), FB_AS_(unsigned long long, bytes));
         return fb_fail(FB_BAD_ARGUMENT, words);
     }
     memset(array, 0, sizeof *array);
-    array->dtype = local->dtype;
-    array->ndim = local->ndim;
-    array->shape = local->shape;
-    array->data = local->data;
-    if (local->order == FB_COLUMN_MAJOR) {
-        fb_first_fastest_(local->dtype, local->ndim, local->shape, strides);
+    array->dtype = local->fbd_dtype;
+    array->ndim = local->fbd_ndim;
+    array->shape = local->fbd_shape;
+    array->data = local->fbd_data;
+    if (local->fbd_order == FB_COLUMN_MAJOR) {
+        fb_first_fastest_(local->fbd_dtype, local->fbd_ndim, local->fbd_shape, strides);
         array->strides = strides;
     }
     return FB_OK;
 }
 
-/* Room at a server, of zeros. */
-static inline fb_status fbd_create(const char *name, fbd_local local, const char *server, const char *file, int line)
+/* Room at a server, of zeros: at the one of that name, or at one that offers what calls of the file give the array to. */
+static inline fb_status fbd_create(const char *name, fbd_local local, const char *server, const char *services,
+                                   const char *file, int line)
 {
     fb_client *client = 0;
     fb_array array;
@@ -237,6 +244,7 @@ static inline fb_status fbd_create(const char *name, fbd_local local, const char
     memset(&opts, 0, sizeof opts);
     opts.size = sizeof opts;
     opts.server = server;
+    opts.services = services;
     fbd_named other;
     if (fbd_find(&fbd_all.arrays, name, &other)) return fbd_taken(name, &other);
     fb_status status = fbd_described(&local, &array, strides);
@@ -269,13 +277,13 @@ static inline fb_status fbd_pair(const char *name, const fbd_local *local, fb_re
     if (status == FB_OK) status = fb_ref_info(*far, info);
     if (status != FB_OK) return status;
     uint64_t here = 1, there = 1;
-    for (int axis = 0; axis < local->ndim; ++axis) here *= FB_AS_(uint64_t, local->shape[axis]);
+    for (int axis = 0; axis < local->fbd_ndim; ++axis) here *= FB_AS_(uint64_t, local->fbd_shape[axis]);
     for (int axis = 0; axis < info->ndim; ++axis) there *= FB_AS_(uint64_t, info->shape[axis]);
-    if (here != there || local->dtype != info->dtype) {
+    if (here != there || local->fbd_dtype != info->dtype) {
         char words[FB_TEXT_ROOM];
         snprintf(words, sizeof words, "%s has %llu elements of type %s, and what is here %llu of type %s; both must agree", name,
                  FB_AS_(unsigned long long, there), fb_dtype_name_(info->dtype), FB_AS_(unsigned long long, here),
-                 fb_dtype_name_(local->dtype));
+                 fb_dtype_name_(local->fbd_dtype));
         return fb_fail(FB_BAD_ARGUMENT, words);
     }
     array->ndim = info->ndim;
@@ -300,7 +308,7 @@ static inline fb_status fbd_put(const char *name, fbd_local local)
 
 static inline fb_status fbd_get(const char *name, fbd_local local)
 {
-    if (local.is_const) return fb_fail(FB_BAD_ARGUMENT, "the array here is const, and would be written; take another one");
+    if (local.fbd_is_const) return fb_fail(FB_BAD_ARGUMENT, "the array here is const, and would be written; take another one");
     fb_ref *far = 0;
     fb_array array;
     fb_info info;

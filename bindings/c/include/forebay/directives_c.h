@@ -58,19 +58,19 @@
 
 /* An array with its own extents. */
 #define FBD_WHOLE(a) \
-    ((fbd_local){ .dtype = (fb_dtype)FBD_TYPE_(a), .order = FB_ROW_MAJOR, .ndim = FBD_NDIM_(a), .room = sizeof(a), \
-                  .is_const = FBD_IS_CONST_(a), \
-                  .data = (void *)(a), .shape = FBD_EXTENTS_(a) })
+    ((fbd_local){ .fbd_dtype = (fb_dtype)FBD_TYPE_(a), .fbd_order = FB_ROW_MAJOR, .fbd_ndim = FBD_NDIM_(a), .fbd_room = sizeof(a), \
+                  .fbd_is_const = FBD_IS_CONST_(a), \
+                  .fbd_data = (void *)(a), .fbd_shape = FBD_EXTENTS_(a) })
 /* An array or pointer with extents that are given. */
 #define FBD_COUNTED(p, which, ...) \
-    ((fbd_local){ .dtype = (fb_dtype)FBD_TYPE_(p), .order = which, .room = FBD_POINTS_(p) ? SIZE_MAX : sizeof(p), \
-                  .is_const = FBD_IS_CONST_(p), \
-                  .ndim = (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), .data = (void *)(p), \
-                  .shape = { __VA_ARGS__ } })
+    ((fbd_local){ .fbd_dtype = (fb_dtype)FBD_TYPE_(p), .fbd_order = which, .fbd_room = FBD_POINTS_(p) ? SIZE_MAX : sizeof(p), \
+                  .fbd_is_const = FBD_IS_CONST_(p), \
+                  .fbd_ndim = (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), .fbd_data = (void *)(p), \
+                  .fbd_shape = { __VA_ARGS__ } })
 /* Extents alone. */
 #define FBD_ROOM(code, which, ...) \
-    ((fbd_local){ .dtype = code, .order = which, .room = SIZE_MAX, \
-                  .ndim = (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), .shape = { __VA_ARGS__ } })
+    ((fbd_local){ .fbd_dtype = code, .fbd_order = which, .fbd_room = SIZE_MAX, \
+                  .fbd_ndim = (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), .fbd_shape = { __VA_ARGS__ } })
 
 static inline fb_arg fbd_scalar(fb_dtype dtype, const void *value)
 {
@@ -114,11 +114,11 @@ static inline fb_arg fbd_elements(const volatile void *data)
 static inline fb_arg fbd_arg(fb_arg arg, fbd_local local)
 {
     if (arg.kind != FB_ARRAY) return arg;
-    arg.dtype = local.dtype;
-    arg.order = local.order;
-    arg.ndim = local.ndim;
-    if (local.is_const) arg.direction = FB_IN;
-    memcpy(arg.shape, local.shape, sizeof arg.shape);
+    arg.dtype = local.fbd_dtype;
+    arg.order = local.fbd_order;
+    arg.ndim = local.fbd_ndim;
+    if (local.fbd_is_const) arg.direction = FB_IN;
+    memcpy(arg.shape, local.fbd_shape, sizeof arg.shape);
     return arg;
 }
 static inline fb_arg fbd_place(fb_dtype dtype, const volatile void *variable)
@@ -131,11 +131,12 @@ static inline fb_arg fbd_place(fb_dtype dtype, const volatile void *variable)
              unsigned char: fbd_u8, unsigned short: fbd_u16, unsigned int: fbd_u32, unsigned long: fbd_ulong, \
              unsigned long long: fbd_u64, float: fbd_f32, double: fbd_f64, _Bool: fbd_bool, float _Complex: fbd_c64, \
              double _Complex: fbd_c128, char: fbd_letter, char *: fbd_text, const char *: fbd_text, default: fbd_elements)
+#define FBD_TEXT(x) fbd_text(x)
 /* A number, a text, or an array with its own extents, by the type of the expression. */
 #define FBD_ARG(x) \
-    fbd_arg(FBD_MADE_(x)(x), (fbd_local){ .dtype = (fb_dtype)FBD_TYPE_(FBD_DOWN_(x)), .ndim = FBD_NDIM_(FBD_DOWN_(x)), \
-                                          .is_const = FBD_IS_CONST_(FBD_DOWN_(x)), \
-                                          .shape = FBD_EXTENTS_(FBD_DOWN_(x)) })
+    fbd_arg(FBD_MADE_(x)(x), (fbd_local){ .fbd_dtype = (fb_dtype)FBD_TYPE_(FBD_DOWN_(x)), .fbd_ndim = FBD_NDIM_(FBD_DOWN_(x)), \
+                                          .fbd_is_const = FBD_IS_CONST_(FBD_DOWN_(x)), \
+                                          .fbd_shape = FBD_EXTENTS_(FBD_DOWN_(x)) })
 /* An array or pointer with extents that are given. */
 #define FBD_ARRAY(p, which, ...) fbd_arg(fbd_elements(p), FBD_COUNTED(p, which, __VA_ARGS__))
 /* The variable of a number that comes back. */

@@ -66,141 +66,156 @@ template <class T, std::size_t N>
 struct extents<T[N]> {
     static void of(fbd_local &local)
     {
-        if (local.ndim < FB_MAX_RANK) local.shape[local.ndim] = static_cast<int64_t>(N);
-        local.ndim++;
+        if (local.fbd_ndim < FB_MAX_RANK) local.fbd_shape[local.fbd_ndim] = static_cast<int64_t>(N);
+        local.fbd_ndim++;
         extents<T>::of(local);
     }
 };
 
-inline fbd_local nothing(int dtype, fb_order order)
+inline fbd_local fbd_nothing(int dtype, fb_order order)
 {
     fbd_local local = fbd_local();
-    local.dtype = static_cast<fb_dtype>(dtype);
-    local.order = order;
-    local.room = SIZE_MAX;
+    local.fbd_dtype = static_cast<fb_dtype>(dtype);
+    local.fbd_order = order;
+    local.fbd_room = SIZE_MAX;
     return local;
 }
 template <class T, std::size_t N>
-fbd_local whole(T (&array)[N])
+fbd_local fbd_whole(T (&array)[N])
 {
-    fbd_local local = nothing(code<typename element<T[N]>::type>::value, FB_ROW_MAJOR);
-    local.room = sizeof array;
-    local.is_const = std::is_const<typename std::remove_all_extents<T>::type>::value;
-    local.data = const_cast<void *>(static_cast<const volatile void *>(array));
+    fbd_local local = fbd_nothing(code<typename element<T[N]>::type>::value, FB_ROW_MAJOR);
+    local.fbd_room = sizeof array;
+    local.fbd_is_const = std::is_const<typename std::remove_all_extents<T>::type>::value;
+    local.fbd_data = const_cast<void *>(static_cast<const volatile void *>(array));
     extents<typename std::remove_cv<T>::type[N]>::of(local);
     return local;
 }
 template <class C>
-auto whole(C &held) -> decltype(static_cast<void>(held.data()), static_cast<void>(held.size()), fbd_local())
+auto fbd_whole(C &held) -> decltype(static_cast<void>(held.data()), static_cast<void>(held.size()), fbd_local())
 {
-    fbd_local local = nothing(code<typename element<typename bare<C>::type>::type>::value, FB_ROW_MAJOR);
-    local.room = held.size() * sizeof *held.data();
-    local.is_const = std::is_const<typename std::remove_reference<decltype(*held.data())>::type>::value;
-    local.data = const_cast<void *>(static_cast<const volatile void *>(held.data()));
-    local.ndim = 1;
-    local.shape[0] = static_cast<int64_t>(held.size());
+    fbd_local local = fbd_nothing(code<typename element<typename bare<C>::type>::type>::value, FB_ROW_MAJOR);
+    local.fbd_room = held.size() * sizeof *held.data();
+    local.fbd_is_const = std::is_const<typename std::remove_reference<decltype(*held.data())>::type>::value;
+    local.fbd_data = const_cast<void *>(static_cast<const volatile void *>(held.data()));
+    local.fbd_ndim = 1;
+    local.fbd_shape[0] = static_cast<int64_t>(held.size());
     return local;
 }
 template <class T>
 fbd_local pointed(T *pointer)
 {
-    fbd_local local = nothing(code<typename element<T *>::type>::value, FB_ROW_MAJOR);
-    local.is_const = std::is_const<typename std::remove_all_extents<T>::type>::value;
-    local.data = const_cast<void *>(static_cast<const volatile void *>(pointer));
+    fbd_local local = fbd_nothing(code<typename element<T *>::type>::value, FB_ROW_MAJOR);
+    local.fbd_is_const = std::is_const<typename std::remove_all_extents<T>::type>::value;
+    local.fbd_data = const_cast<void *>(static_cast<const volatile void *>(pointer));
     return local;
 }
 // Whatever it is: its own extents are given up for others.
 template <class T, class = typename std::enable_if<!std::is_pointer<typename bare<T>::type>::value>::type>
-fbd_local somewhere(T &array)
+fbd_local fbd_somewhere(T &array)
 {
-    return whole(array);
+    return fbd_whole(array);
 }
 template <class T>
-fbd_local somewhere(T *const &pointer)
+fbd_local fbd_somewhere(T *const &pointer)
 {
     return pointed(pointer);
 }
 template <class... Extents>
-fbd_local counted(fbd_local local, fb_order order, Extents... given)
+fbd_local fbd_counted(fbd_local local, fb_order order, Extents... given)
 {
     const int64_t all[] = { static_cast<int64_t>(given)... };
-    local.order = order;
-    local.ndim = static_cast<int>(sizeof...(given));
-    for (int axis = 0; axis < local.ndim && axis < FB_MAX_RANK; ++axis) local.shape[axis] = all[axis];
+    local.fbd_order = order;
+    local.fbd_ndim = static_cast<int>(sizeof...(given));
+    for (int axis = 0; axis < local.fbd_ndim && axis < FB_MAX_RANK; ++axis) local.fbd_shape[axis] = all[axis];
     return local;
 }
 
-inline fb_arg as_arg(const fbd_local &local)
+inline fb_arg fbd_as_arg(const fbd_local &local)
 {
-    fb_arg arg = fb_arg_of(FB_ARRAY, local.is_const ? FB_IN : FB_INOUT, local.dtype, local.data);
-    arg.order = local.order;
-    arg.ndim = local.ndim;
-    for (int axis = 0; axis < local.ndim && axis < FB_MAX_RANK; ++axis) arg.shape[axis] = local.shape[axis];
+    fb_arg arg = fb_arg_of(FB_ARRAY, local.fbd_is_const ? FB_IN : FB_INOUT, local.fbd_dtype, local.fbd_data);
+    arg.order = local.fbd_order;
+    arg.ndim = local.fbd_ndim;
+    for (int axis = 0; axis < local.fbd_ndim && axis < FB_MAX_RANK; ++axis) arg.shape[axis] = local.fbd_shape[axis];
     return arg;
 }
 template <class T>
-typename std::enable_if<code<T>::value != 0, fb_arg>::type arg(const T &value)
+typename std::enable_if<code<T>::value != 0, fb_arg>::type fbd_arg(const T &value)
 {
     fb_arg made = fb_arg_of(FB_SCALAR, FB_IN, static_cast<fb_dtype>(code<T>::value), 0);
     memcpy(&made.value, &value, sizeof value);
     return made;
 }
 template <class T>
-typename std::enable_if<std::is_enum<T>::value, fb_arg>::type arg(const T &value)
+typename std::enable_if<std::is_enum<T>::value, fb_arg>::type fbd_arg(const T &value)
 {
-    return arg(static_cast<typename std::underlying_type<T>::type>(value));
+    return fbd_arg(static_cast<typename std::underlying_type<T>::type>(value));
 }
 // A letter is a text of one character, which stands in the argument itself.
-inline fb_arg arg(char letter)
+inline fb_arg fbd_arg(char letter)
 {
     fb_arg made = FB_IN_STR(0);
     memcpy(&made.value, &letter, 1);
     return made;
 }
-inline fb_arg arg(const char *text) { return FB_IN_STR(text); }
-inline fb_arg arg(const std::string &text) { return FB_IN_STR(text.c_str()); }
+inline fb_arg fbd_arg(const char *text) { return FB_IN_STR(text); }
+inline fb_arg fbd_arg(const std::string &text) { return FB_IN_STR(text.c_str()); }
 template <class T>
 typename std::enable_if<is_array<typename bare<T>::type>::value && !is_text<typename bare<T>::type>::value
                             && !std::is_pointer<typename bare<T>::type>::value,
                         fb_arg>::type
-arg(T &array)
+fbd_arg(T &array)
 {
-    return as_arg(whole(array));
+    return fbd_as_arg(fbd_whole(array));
 }
 template <class T>
-fb_arg place(T *variable)
+fb_arg fbd_place(T *variable)
 {
     return fb_arg_of(FB_SCALAR, FB_INOUT, static_cast<fb_dtype>(code<typename std::remove_cv<T>::type>::value), variable);
 }
 
+// What the macros below ask of a type. They are read where the program has macros of its own, which may be called `value`.
 template <class T>
-struct travels : std::integral_constant<bool, code<typename element<typename bare<T>::type>::type>::value != 0> {};
+constexpr bool fbd_travels()
+{
+    return code<typename element<typename bare<T>::type>::type>::value != 0;
+}
+template <class T>
+constexpr bool fbd_points()
+{
+    return std::is_pointer<typename bare<T>::type>::value;
+}
 // Whether all elements lie one behind the other: no pointers to rows, and no pointer to rows.
 template <class T>
 struct flat : std::integral_constant<bool, !std::is_pointer<typename std::remove_all_extents<T>::type>::value> {};
 template <class T>
 struct flat<T *> : std::integral_constant<bool, !std::is_pointer<T>::value && !std::is_array<T>::value> {};
 template <class T>
-struct is_flat : flat<typename bare<T>::type> {};
+constexpr bool fbd_is_flat()
+{
+    return flat<typename bare<T>::type>::value;
+}
 template <class T>
-struct is_value
-    : std::integral_constant<bool, !std::is_pointer<typename bare<T>::type>::value || is_text<typename bare<T>::type>::value> {};
+constexpr bool fbd_is_value()
+{
+    return !fbd_points<T>() || is_text<typename bare<T>::type>::value;
+}
 
 } // namespace fbd
 
-#define FBD_IS_WHOLE(a) static_assert(!std::is_pointer<fbd::bare<decltype(a)>::type>::value, FBD_NO_EXTENTS_(#a)); FBD_TRAVELS(a)
+#define FBD_IS_WHOLE(a) static_assert(!fbd::fbd_points<decltype(a)>(), FBD_NO_EXTENTS_(#a)); FBD_TRAVELS(a)
 #define FBD_TRAVELS(a) \
-    static_assert(fbd::travels<decltype(a)>::value, FBD_NO_ELEMENTS_(#a)); \
-    static_assert(fbd::is_flat<decltype(a)>::value, FBD_NO_ROWS_(#a))
+    static_assert(fbd::fbd_travels<decltype(a)>(), FBD_NO_ELEMENTS_(#a)); \
+    static_assert(fbd::fbd_is_flat<decltype(a)>(), FBD_NO_ROWS_(#a))
 #define FBD_IS_VALUE(x) \
-    static_assert(fbd::is_value<decltype(x)>::value, FBD_NO_VALUE_(#x)); \
-    static_assert(fbd::is_flat<decltype(x)>::value, FBD_NO_ROWS_(#x))
-#define FBD_IS_PLACE(p) static_assert(fbd::travels<decltype(p)>::value, FBD_NO_PLACE_(#p))
-#define FBD_WHOLE(a) fbd::whole(a)
-#define FBD_COUNTED(p, which, ...) fbd::counted(fbd::somewhere(p), which, __VA_ARGS__)
-#define FBD_ROOM(code, which, ...) fbd::counted(fbd::nothing(code, which), which, __VA_ARGS__)
-#define FBD_ARG(x) fbd::arg(x)
-#define FBD_ARRAY(p, which, ...) fbd::as_arg(FBD_COUNTED(p, which, __VA_ARGS__))
-#define FBD_PLACE(p) fbd::place(p)
+    static_assert(fbd::fbd_is_value<decltype(x)>(), FBD_NO_VALUE_(#x)); \
+    static_assert(fbd::fbd_is_flat<decltype(x)>(), FBD_NO_ROWS_(#x))
+#define FBD_IS_PLACE(p) static_assert(fbd::fbd_travels<decltype(p)>(), FBD_NO_PLACE_(#p))
+#define FBD_WHOLE(a) fbd::fbd_whole(a)
+#define FBD_COUNTED(p, which, ...) fbd::fbd_counted(fbd::fbd_somewhere(p), which, __VA_ARGS__)
+#define FBD_ROOM(code, which, ...) fbd::fbd_counted(fbd::fbd_nothing(code, which), which, __VA_ARGS__)
+#define FBD_ARG(x) fbd::fbd_arg(x)
+#define FBD_TEXT(x) fbd::fbd_arg(x)
+#define FBD_ARRAY(p, which, ...) fbd::fbd_as_arg(FBD_COUNTED(p, which, __VA_ARGS__))
+#define FBD_PLACE(p) fbd::fbd_place(p)
 
 #endif /* FOREBAY_DIRECTIVES_CXX_H */

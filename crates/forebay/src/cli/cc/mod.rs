@@ -1,19 +1,22 @@
 //! `forebay cc`: compiles programs with directives.
 //!
 //! ```text
-//! words -> sources among them (Language::of) -> translated into a directory of its own -> the compiler, with all other words
+//! words, also those of files (response) -> sources among them (Language::of) -> translated into a directory of its own
+//!     -> the compiler (child), with all other words
 //! ```
+
+mod child;
+mod response;
 
 use clap::Args;
 use forebay::{Error, Result};
-use forebay_directives::{Language, translate};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use forebay_directives::{Language, translate, warnings};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
 
+use self::child::Signals;
 use super::{installed, out::Out};
 
 /// Compile programs in C, C++ and Fortran in which comments say what a server is to do.
@@ -42,6 +45,8 @@ struct Given {
     sources: Vec<(PathBuf, Language)>,
     /// All for the compiler, sources too.
     words: Vec<OsString>,
+    /// Some of them stood in files, since they are many.
+    are_many: bool,
     links: bool,
 }
 
@@ -62,18 +67,37 @@ const WITH_VALUE: [&str; 14] = [
     "-MQ",
     "-Xlinker",
 ];
+/// Values of -x, which other options begin with, too.
+const LANGUAGES: [&str; 10] = [
+    "c",
+    "c++",
+    "f77",
+    "f95",
+    "f77-cpp-input",
+    "f95-cpp-input",
+    "cpp-output",
+    "c++-cpp-output",
+    "c-header",
+    "none",
+];
+/// The first line of what --keep leaves.
+const C_MARK: &str = "/* Made by forebay cc; changes here are lost. */\n";
+const FORTRAN_MARK: &str = "! Made by forebay cc; changes here are lost.\n";
 /// Options with which nothing is linked.
 const NO_LINK: [&str; 6] = ["-c", "-S", "-E", "-fsyntax-only", "-M", "-MM"];
 
 impl Cc {
     pub(super) fn run(&self, out: &Out) -> Result<()> {
-        let given = Given::sort(&self.words)?;
+        let (words, are_many) = response::expanded(&self.words)?;
+        let given = Given { are_many, ..Given::sort(&words)? };
         let mut made = Vec::new();
         let mut faults = 0;
         for (file, language) in &given.sources {
             let shown = file.to_string_lossy().into_owned();
             let source = SourceText::read(file)?;
-            match translate(&source.text, &shown, language_of(&given, *language)) {
+            let language_there = language_of(&given, *language);
+            warnings(&source.text, &shown, language_there).iter().for_each(|warning| eprintln!("{warning}"));
+            match translate(&source.text, &shown, language_there) {
                 Ok(Some(text)) => made.push((file.clone(), *language, source.bytes(text))),
                 Ok(None) if given.print => {
                     made.push((file.clone(), *language, source.bytes(source.text.clone())))
@@ -94,14 +118,39 @@ impl Cc {
                 .try_for_each(|(.., text)| out.line(String::from_utf8_lossy(text).trim_end_matches('\n')));
         }
         if given.keep {
-            for (file, _, text) in &made {
-                let place = kept(file);
-                std::fs::write(&place, text)
-                    .map_err(|e| Error::io(format!("cannot write {}", place.display()), e))?;
-            }
+            keep(&made)?;
         }
         compile(&given, &made)
     }
+}
+
+/// A source, and what was made of it.
+type Made = (PathBuf, Language, Vec<u8>);
+
+/// Leaves what was made beside the sources. What somebody else has written there stays.
+fn keep(made: &[Made]) -> Result<()> {
+    let marked = |(file, language, text): &Made| {
+        let mark = if language.is_fortran() { FORTRAN_MARK } else { C_MARK };
+        (kept(file), [mark.as_bytes(), text].concat(), mark)
+    };
+    let all: Vec<_> = made.iter().map(marked).collect();
+    for (place, text, mark) in &all {
+        let is_ours = |there: &[u8]| there == *text || there.starts_with(mark.as_bytes());
+        match std::fs::read(place) {
+            Ok(there) if !is_ours(&there) => {
+                return Err(Error::bad(format!(
+                    "{} is there and was not made by forebay cc; move it away, or leave --keep out",
+                    place.display()
+                )));
+            }
+            // One that cannot be read cannot be written either, or is not there.
+            _ => (),
+        }
+    }
+    for (place, text, _) in &all {
+        std::fs::write(place, text).map_err(|e| Error::io(format!("cannot write {}", place.display()), e))?;
+    }
+    Ok(())
 }
 
 /// The form of a Fortran source, which an option may say.
@@ -124,7 +173,11 @@ impl Given {
                 "--print" => given.print = true,
                 "--keep" => given.keep = true,
                 "--lang" => given.lang = Some(named(words.next().map(OsString::as_os_str))?),
-                "-x" => {
+                option
+                    if option
+                        .strip_prefix("-x")
+                        .is_some_and(|of| of.is_empty() || LANGUAGES.contains(&of)) =>
+                {
                     let what = "the end of a file says its language here; give it the end .c, .cpp, .f or .f90, and leave -x out";
                     return Err(Error::bad(what));
                 }
@@ -207,6 +260,8 @@ impl SourceText {
     fn read(file: &Path) -> Result<SourceText> {
         let bytes =
             std::fs::read(file).map_err(|e| Error::io(format!("cannot read {}", file.display()), e))?;
+        // What is put before it would make a letter of the mark that an editor has left there.
+        let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").map(<[u8]>::to_vec).unwrap_or(bytes);
         Ok(match String::from_utf8(bytes) {
             Ok(text) => SourceText { text, is_utf8: true },
             Err(e) => SourceText {
@@ -250,13 +305,35 @@ impl Drop for Folder {
     }
 }
 
-fn compile(given: &Given, made: &[(PathBuf, Language, Vec<u8>)]) -> Result<()> {
-    let (language, compiler) = given.compiler()?;
-    // They end the compiler, which is told of them, too; then the folder goes.
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register(signal, Arc::default())
-            .map_err(|e| Error::io("cannot set up the handling of signals", e))?;
+/// Refuses standards that are older than what directives become.
+fn check_standard(given: &Given, compiler: &str, made: &[Made]) -> Result<()> {
+    let of_compiler = compiler.split_whitespace().map(Into::into);
+    let words = of_compiler.chain(given.words.iter().map(|word| word.to_string_lossy()));
+    let named: Vec<_> = words.filter(|word| word.starts_with("-std=") || word == "-ansi").collect();
+    let Some(named) = named.last() else { return Ok(()) };
+    let standard = named.strip_prefix("-std=").unwrap_or("ansi");
+    for (file, language, _) in made {
+        let (old, least): (&[&str], _) = match language {
+            Language::C => {
+                (&["ansi", "c89", "c90", "gnu89", "gnu90", "iso9899:1990", "iso9899:199409"], "-std=gnu99")
+            }
+            Language::Cplusplus => (&["ansi", "c++98", "c++03", "gnu++98", "gnu++03"], "-std=gnu++11"),
+            _ => (&["f95", "f2003"], "-std=f2008"),
+        };
+        if old.contains(&standard) {
+            return Err(Error::bad(format!(
+                "{named}: what becomes of the directives in {} is of a later standard; take {least} or a later one",
+                file.display()
+            )));
+        }
     }
+    Ok(())
+}
+
+fn compile(given: &Given, made: &[Made]) -> Result<()> {
+    let (language, compiler) = given.compiler()?;
+    check_standard(given, &compiler, made)?;
+    let signals = Signals::catch()?;
     let folder = Folder::new()?;
     let mut words = Vec::new();
     let mut places = Vec::new();
@@ -285,12 +362,20 @@ fn compile(given: &Given, made: &[(PathBuf, Language, Vec<u8>)]) -> Result<()> {
     words.extend(ours(given, language, has_fortran)?);
     let mut command = compiler.split_whitespace();
     let program = command.next().unwrap_or("cc");
-    let ran = Command::new(program).args(command).args(&words).status();
+    if given.are_many {
+        let place = folder.0.join("words");
+        std::fs::write(&place, response::written(&words))
+            .map_err(|e| Error::io(format!("cannot write {}", place.display()), e))?;
+        words = vec![OsString::from(format!("@{}", place.display()))];
+    }
+    let ran = signals.run(Command::new(program).args(command).args(&words));
     let status = ran.map_err(|e| {
         Error::io(format!("cannot run {program:?}; install it, or name your compiler in CC, CXX or FC"), e)
-    })?;
+    });
     name_sources(given, &places);
     drop(folder);
+    signals.obey();
+    let status = status?;
     match status.code() {
         Some(0) => Ok(()),
         // The compiler has said why.
