@@ -297,11 +297,11 @@ impl<'a> Scanner<'a> {
     /// What follows from a line of the preprocessor.
     fn obey(&mut self, word: &str, value: &str, line: usize) {
         match word {
-            "include" | "include_next" | "import" => {
-                if self.conditions.is_empty() && self.braces == 0 && self.found.comments.is_empty() {
-                    let end = (self.at + 1).min(self.source.len());
-                    self.found.includes = Some((end, self.line + 1));
-                }
+            "include" | "include_next" | "import"
+                if self.conditions.is_empty() && self.braces == 0 && self.found.comments.is_empty() =>
+            {
+                let end = (self.at + 1).min(self.source.len());
+                self.found.includes = Some((end, self.line + 1));
             }
             "if" | "ifdef" | "ifndef" => self.conditions.push(Condition {
                 before: self.before.clone(),
@@ -352,7 +352,7 @@ impl<'a> Scanner<'a> {
             b'/' if rest.starts_with("//") => return self.line_comment(in_preprocessor),
             b'/' if rest.starts_with("/*") => {
                 let end = rest.find("*/").map_or(rest.len(), |end| end + 2);
-                self.look_astray(&rest[2..end].trim_end_matches("*/"));
+                self.look_astray(rest[2..end].trim_end_matches("*/"));
                 return self.pass(end);
             }
             b'"' | b'\'' => self.pass(quoted(rest)),

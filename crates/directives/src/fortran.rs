@@ -184,7 +184,7 @@ fn construct_before(lines: &[&str], language: Language) -> Option<Construct> {
 }
 
 /// What stands behind `!$omp` or `!$acc`.
-fn sentinel<'a>(line: &'a str, language: Language) -> Option<&'a str> {
+fn sentinel(line: &str, language: Language) -> Option<&str> {
     let text = line.trim_start();
     let is_comment =
         text.starts_with('!') || (language == Language::FixedFortran && line.starts_with(['c', 'C', '*']));
