@@ -105,6 +105,20 @@ def test_a_signal_ends_the_compiler_too_and_leaves_no_file(
     until(lambda: all(gone(pid) for pid in pids), what="the end of what it started")
 
 
+def test_a_signal_that_nohup_has_ignored_ends_nothing(kit: Kit, tmp_path: Path) -> None:
+    (tmp_path / "f.c").write_text(MAIN)
+    (tmp_path / "slow").write_text("#!/bin/sh\ntouch begun\nwhile [ ! -e go ]; do sleep 0.01; done\n")
+    (tmp_path / "slow").chmod(0o755)
+    command = ["sh", "-c", 'trap "" HUP TERM; exec "$0" cc -c f.c', str(kit.prefix / "bin" / "forebay")]
+    env = {**kit.env, "CC": str(tmp_path / "slow")}
+    process = subprocess.Popen(command, cwd=tmp_path, env=env)
+    until((tmp_path / "begun").exists, what="the compiler")
+    process.send_signal(signal.SIGHUP)
+    process.send_signal(signal.SIGTERM)
+    (tmp_path / "go").touch()
+    assert process.wait(timeout=60) == 0
+
+
 def test_what_is_kept_takes_the_place_of_nothing_that_somebody_else_wrote(kit: Kit, tmp_path: Path) -> None:
     for name in ("f.c", "g.c"):
         (tmp_path / name).write_text(MAIN)

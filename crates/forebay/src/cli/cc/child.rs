@@ -31,11 +31,21 @@ impl State {
     }
 }
 
+/// Signals that whoever started this process had it ignore, as nohup does: a bit for each, that of 1 the lowest.
+fn ignored() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}
+
 impl Signals {
     pub fn catch() -> Result<Signals> {
         let failed = |e| Error::io("cannot set up the handling of signals", e);
         let state: Arc<Mutex<State>> = Arc::default();
-        let mut all = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(failed)?;
+        let ignored = ignored();
+        let heeded =
+            [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored & (1 << (signal - 1)) == 0);
+        let mut all = signal_hook::iterator::Signals::new(heeded).map_err(failed)?;
         let heard = state.clone();
         let hear = move || {
             for signal in all.forever() {
