@@ -11,6 +11,7 @@ mod basics;
 mod crowds;
 mod cuts;
 mod deaths;
+mod direct;
 mod failures;
 mod files;
 #[path = "../../crates/link/tests/frames/mod.rs"]
