@@ -2,6 +2,7 @@
 //! calls, and nobody can tell which by what comes out.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use forebay_client::call::{Arg, Client, On, Reference, Value};
 use forebay_client::run::View;
@@ -222,6 +223,33 @@ fn an_array_that_is_killed_while_threads_write_it_spoils_no_other() {
             assert_eq!(sum(&client, "next", &next), 0.0);
         });
     }
+}
+
+/// MiB of shared memory that a process has touched and that are there.
+fn resident(pid: i64) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let (_, rest) = status.split_once("RssShmem:").unwrap();
+    rest.split_ascii_whitespace().next().unwrap().parse::<u64>().unwrap() >> 10
+}
+
+#[test]
+fn the_memory_of_killed_ones_goes_back_though_a_small_one_stays() {
+    let world = World::new();
+    let server = world.server("one", 1);
+    let client = world.client();
+    let stays = put(&client, 1.0);
+    let before = resident(server.pid());
+    let large = client.array(flat(8 << 20), On::Any).unwrap();
+    assert!(resident(server.pid()) >= before + 60, "it was taken");
+    large.kill().unwrap();
+    let since = Instant::now();
+    while resident(server.pid()) > before + 8 {
+        assert!(since.elapsed() < Duration::from_secs(30), "the end of its use");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(the_one(&stays), 1.0);
+    let again = client.array(flat(8 << 20), On::Any).unwrap();
+    assert!(numbers(&again.get(&all()).unwrap().1).iter().all(|x| *x == 0.0));
 }
 
 #[test]

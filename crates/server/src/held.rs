@@ -15,10 +15,13 @@
 //! whose turn has not come waits in the queue of the array, without a thread ([`crate::parked`]).
 
 use std::collections::VecDeque;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use forebay_arena::{Allocator, Block, Segment, SegmentSpec, segments};
 use forebay_link::QuickMap;
+use forebay_link::idle::{LARGE, Trims, trim_when_idle};
 use forebay_link::pool::Budget;
 use forebay_types::held::ARRAYS;
 use forebay_types::{ArrayMeta, Code, DType, Error, Result};
@@ -43,6 +46,9 @@ struct Pool {
     segment: Segment,
     allocator: Mutex<Allocator>,
     budget: Arc<Budget>,
+    /// When the last large array was freed.
+    freed: Mutex<Instant>,
+    watched: AtomicBool,
 }
 
 /// One array.
@@ -164,7 +170,8 @@ impl Pool {
             blocks: ARRAYS,
         })?;
         let allocator = Mutex::new(segment.allocator());
-        Ok(Arc::new(Pool { segment, allocator, budget: budget.clone() }))
+        let (budget, freed) = (budget.clone(), Mutex::new(Instant::now()));
+        Ok(Arc::new(Pool { segment, allocator, budget, freed, watched: AtomicBool::new(false) }))
     }
 
     fn take(&self, bytes: u64) -> Result<Block> {
@@ -195,6 +202,25 @@ impl Drop for HeldArray {
     fn drop(&mut self) {
         lock(&self.pool.allocator).reclaim(&self.block);
         self.pool.budget.give(self.bytes);
+        if self.bytes >= LARGE {
+            *lock(&self.pool.freed) = Instant::now();
+            trim_when_idle(&self.pool);
+        }
+    }
+}
+
+impl Trims for Pool {
+    fn watched(&self) -> &AtomicBool {
+        &self.watched
+    }
+
+    fn idle(&self) -> Duration {
+        lock(&self.freed).elapsed()
+    }
+
+    fn trim(&self) -> bool {
+        lock(&self.allocator).trim();
+        true
     }
 }
 
