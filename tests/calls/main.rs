@@ -17,6 +17,7 @@ mod files;
 #[path = "../../crates/link/tests/frames/mod.rs"]
 mod frames;
 mod hostile;
+mod large_arrays;
 mod placement;
 mod references;
 mod roles;

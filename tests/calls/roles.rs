@@ -413,7 +413,9 @@ fn this_program_is_a_client_when_a_test_asks() {
     let locator = locator(Path::new(&broker()), Path::new(&dir));
     let client = forebay_client::call::Client::connect(locator).unwrap();
     let meta = ArrayMeta::new(DType::U8, Shape::new(&[bytes.parse().unwrap()]).unwrap());
-    let _held = client.array(meta, On::Any).unwrap();
+    let held = client.array(meta, On::Any).unwrap();
+    let ones = vec![1; meta.bytes().unwrap() as usize];
+    held.put(forebay_client::run::View::new(meta, &ones).unwrap(), &Default::default()).unwrap();
     println!("serving");
     std::io::stdin().lines().for_each(drop);
 }

@@ -21,6 +21,7 @@ use super::ahead::Ahead;
 use super::attach::Knock;
 use super::estimate::{Estimates, Size};
 use super::files::{FileSide, Route};
+use super::near::{CallUse, HeldSegment};
 use super::pace::Ns;
 use super::queue::Queue;
 use super::transfer::Large;
@@ -120,6 +121,8 @@ pub(super) enum Chunk {
     Copied(Vec<u8>),
     /// Where it came from the network, by its number in the reply.
     Lease(Lease),
+    /// In an array that the server holds: it is used until the reply is there.
+    Held { _use: CallUse },
 }
 
 /// Who is told of the end of a call, beside whoever waits for it.
@@ -191,6 +194,8 @@ pub(super) struct Connection {
     complete: Mutex<Vec<Weak<Pending>>>,
     /// Where files of calls go.
     pub files: FileSide,
+    /// Where arrays lie that the server holds.
+    pub held: HeldSegment,
     lost: OnceLock<Lost>,
 }
 
@@ -304,6 +309,7 @@ impl Connection {
             queue: client.queue.clone(),
             complete: Mutex::default(),
             files: FileSide::new(Route { client: client.id, by_socket, door, silence: reach.silence }),
+            held: HeldSegment::default(),
             lost: OnceLock::new(),
         })
     }
@@ -334,6 +340,11 @@ impl Connection {
         if !self.sender.is_near() && !self.is_busy() {
             self.look();
         }
+    }
+
+    /// Whether its server is on this host, and its memory may be seen.
+    pub fn is_near(&self) -> bool {
+        self.sender.is_near()
     }
 
     /// Whether a reply is awaited.
@@ -371,6 +382,7 @@ impl Connection {
             begun.push(self.looked_for.load(Ordering::Acquire));
             Lost { error, is_closed, begun }
         });
+        self.held.let_go();
         self.queue.stir();
     }
 
@@ -418,7 +430,7 @@ impl Connection {
     pub fn free(&self, chunks: Vec<(usize, Chunk)>) {
         self.sender.take_back(chunks.into_iter().filter_map(|(_, chunk)| match chunk {
             Chunk::Block(block, _) => Some(block),
-            Chunk::Copied(_) | Chunk::Lease(_) => None,
+            Chunk::Copied(_) | Chunk::Lease(_) | Chunk::Held { .. } => None,
         }));
     }
 
@@ -621,7 +633,8 @@ impl Connection {
         }
         // What only went there is needed no more, whenever its results are taken.
         if !state.chunks.is_empty() {
-            let went = |chunk: &mut (usize, Chunk)| matches!(chunk.1, Chunk::Block(_, false));
+            let went =
+                |chunk: &mut (usize, Chunk)| matches!(chunk.1, Chunk::Block(_, false) | Chunk::Held { .. });
             self.free(state.chunks.extract_if(.., went).collect());
             if !state.chunks.is_empty() {
                 self.note_complete(pending);

@@ -29,6 +29,7 @@ mod future;
 mod group;
 mod guard;
 mod lead;
+mod near;
 mod pace;
 mod placement;
 mod pump;

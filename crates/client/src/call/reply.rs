@@ -172,7 +172,7 @@ fn fill(arg: &mut Arg, index: usize, item: &Item, came: Came) -> Option<()> {
             return ours.map(|(_, chunk)| chunk).find_map(|chunk| match chunk {
                 Chunk::Block(block, _) => arg.take_view(meta, block.view().part(0, arg.len())?),
                 Chunk::Copied(bytes) => arg.take(meta, bytes.get(..arg.len())?),
-                Chunk::Lease(_) => None,
+                Chunk::Lease(_) | Chunk::Held { .. } => None,
             });
         }
         Location::Block(at) => {

@@ -251,6 +251,9 @@ impl<'r> Request<'r, '_> {
             }
             (Given::Scalar(scalar), _) => Item::Scalar(*scalar),
             (Given::Array { meta, .. }, Arg::Ref(_, reference)) => {
+                if let Some(uses) = reference.uses() {
+                    placed.chunks.push((index, Chunk::Held { _use: uses.call(param.way.comes()) }));
+                }
                 Item::Array(*meta, Location::Held { number: reference.number(), bytes: meta.bytes()? })
             }
             (Given::Array { meta, .. }, _) => {
