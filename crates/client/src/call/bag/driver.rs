@@ -32,7 +32,7 @@ use crate::call::table::{Offer, coarse};
 use crate::call::tied::Tied;
 use crate::call::transfer::OwnCopy;
 use crate::call::watcher::Watched;
-use crate::call::{Client, Inner, Sent, lock, reply, spare};
+use crate::call::{Client, Inner, Sent, lock, placement, reply, spare};
 
 /// Servers are looked after so often.
 const LOOK: Duration = Duration::from_millis(100);
@@ -85,6 +85,8 @@ pub(super) struct Driver {
     pub inner: Arc<Inner>,
     /// Which servers get tasks, if not all.
     tied: Option<Arc<Tied>>,
+    /// It was begun by a rule of placement that was asked: its tasks are placed without that.
+    is_within_rule: bool,
     pub name: String,
     /// A status that is not 0 is a failure.
     status_fails: bool,
@@ -127,6 +129,7 @@ impl Driver {
         Driver {
             inner: client.inner,
             tied: client.tied,
+            is_within_rule: placement::is_asking(),
             name: name.to_owned(),
             status_fails: options.status_fails,
             state: Mutex::new(State {
@@ -179,6 +182,13 @@ impl Driver {
 
     /// The user's thread is here.
     pub fn visit(self: &Arc<Self>) -> Result<Visit<'_>> {
+        if placement::is_asking() && !self.is_within_rule {
+            return Err(Error::bad(format!(
+                "{}: a function of placement waits for a map that was begun outside of it, whose tasks it may have to place \
+                 itself; begin a map within the function, or give that one another client",
+                self.name
+            )));
+        }
         self.is_visited.store(true, Ordering::SeqCst);
         if self.is_watching.load(Ordering::SeqCst) {
             self.inner.pump.nudge();
