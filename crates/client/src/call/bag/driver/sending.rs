@@ -103,6 +103,10 @@ impl Driver {
                 self.take_losses(state);
             }
             Err(Sent::Unreached(_)) => state.machine.refused(index, key, now),
+            Err(Sent::NoRoom(why)) => {
+                state.machine.came(index, key, None, now);
+                self.find_room_later(state, index, &connection, why);
+            }
             // What tasks before it have there makes room when they are over.
             Err(Sent::Not(e)) if e.code() == Code::Full && connection.is_busy() => {
                 state.machine.refused(index, key, now);
