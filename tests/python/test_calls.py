@@ -764,9 +764,9 @@ def test_a_line_of_parameters_that_cannot_be_read_is_refused_where_it_is_written
 
 
 def test_what_is_no_type_and_what_is_no_scratch_space_is_told_with_what_is(tmp_path: Path) -> None:
-    with pytest.raises(fb.BadArgument, match='"path" is not a dtype; use one of i8, .*, or file for a file'):
+    with pytest.raises(fb.BadArgument, match=r'"path" is not a dtype; use one of i8, .*, or file for a file'):
         fb.service("in a:path")(print)
-    with pytest.raises(fb.BadArgument, match='names "q", .*; there is n$'):
+    with pytest.raises(fb.BadArgument, match=r'names "q", .*; there is n$'):
         fb.service("in n:i64, in x:f64[n]", cost="n*q")(print)
     for text, why in (
         ("1GiB", "is a size without a directory"),

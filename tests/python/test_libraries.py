@@ -184,9 +184,7 @@ def test_complex_results_and_factors_of_singular_matrices_come_back(blas: fb.Cli
     assert np.allclose(u @ np.diag(s) @ vt, kept)
 
 
-def test_the_command_line_fails_for_a_status_and_prints_what_came_back(
-    blas: fb.Client, place: Place
-) -> None:
+def test_the_command_line_fails_for_a_status_and_prints_what_came_back(blas: fb.Client, place: Place) -> None:
     assert "dgesv" in blas.services
     words = ("call", "dgesv", "1", "1", "1x1:f64", "1:i32", "1x1:f64")
     out, err = ended(place.forebay(*words), 1)

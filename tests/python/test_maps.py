@@ -369,7 +369,9 @@ def test_numbers_that_are_none_of_a_map_or_server_are_refused_by_name(client: fb
 
 
 def test_a_text_is_no_iterable_of_inputs(client: fb.Client) -> None:
-    with pytest.raises(fb.BadArgument, match=r"argument 2 is the text 'run.log', .* letters; write \['run.log'\]"):
+    with pytest.raises(
+        fb.BadArgument, match=r"argument 2 is the text 'run.log', .* letters; write \['run.log'\]"
+    ):
         client.map("add", [1], "run.log")
 
 

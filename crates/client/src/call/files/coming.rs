@@ -21,10 +21,10 @@ pub(super) struct Coming {
     bytes: u64,
     /// So many have come.
     at: u64,
-    source: Source,
+    source: ComesFrom,
 }
 
-enum Source {
+enum ComesFrom {
     /// It was moved here.
     Moved,
     /// Seen from here: it is copied.
@@ -60,7 +60,7 @@ pub(super) fn come(
     };
     let done = coming.insert(begun).get_on(line, number, still)?;
     let whole = coming.take().ok_or_else(|| Error::internal("a file that came is gone"))?.part;
-    Ok(done.and_then(|()| whole.is_whole()))
+    Ok(done.and_then(|()| whole.finish()))
 }
 
 fn begin(wanted: &Path, line: &mut FileLine, number: u64, still: Still) -> Result<Result<Coming>> {
@@ -70,9 +70,9 @@ fn begin(wanted: &Path, line: &mut FileLine, number: u64, still: Still) -> Resul
         let mut part = Part::beside(wanted)?;
         let taken = written.seen.as_ref().map(|seen| part.take_over(seen)).transpose()?;
         let source = match taken {
-            Some(TakenOver::Whole) => Source::Moved,
-            Some(TakenOver::Seen(from)) => Source::Seen(from),
-            Some(TakenOver::Nothing) | None => Source::Line(Asked::default()),
+            Some(TakenOver::Whole) => ComesFrom::Moved,
+            Some(TakenOver::Seen(from)) => ComesFrom::Seen(from),
+            Some(TakenOver::Nothing) | None => ComesFrom::Line(Asked::default()),
         };
         Ok(Coming { part, bytes: written.bytes, at: 0, source })
     }))
@@ -84,8 +84,8 @@ impl Coming {
         standing::leave();
         let Coming { part, bytes, at, source } = self;
         match source {
-            Source::Moved => Ok(Ok(())),
-            Source::Line(asked) => {
+            ComesFrom::Moved => Ok(Ok(())),
+            ComesFrom::Line(asked) => {
                 // What is asked for and does not come any more is asked for again.
                 if asked.then != line.next_id() {
                     *asked = Asked { next: *at, ..Asked::default() };
@@ -94,7 +94,7 @@ impl Coming {
                 asked.then = line.next_id();
                 done
             }
-            Source::Seen(from) => {
+            ComesFrom::Seen(from) => {
                 while at < bytes {
                     match part.copy(from, STRIDE) {
                         Ok(0) => {

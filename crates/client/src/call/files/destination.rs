@@ -19,31 +19,36 @@ const DIRECTORIES: usize = 1_000;
 
 /// A place that a call has, until this is dropped.
 pub(crate) struct Destination {
-    places: &'static Places,
+    places: &'static Destinations,
     path: PathBuf,
 }
 
 /// The places of a process.
-struct Places {
+struct Destinations {
     pid: u32,
     /// Who has them.
     taken: Mutex<HashMap<PathBuf, String>>,
     /// When directories may be swept again.
     swept: Mutex<HashMap<PathBuf, Instant>>,
     /// Those of a child of `fork`: what is locked here may be locked by threads that the child does not have.
-    child: OnceLock<Box<Places>>,
+    child: OnceLock<Box<Destinations>>,
 }
 
-impl Places {
-    fn new() -> Places {
-        Places { pid: own_pid(), taken: Mutex::default(), swept: Mutex::default(), child: OnceLock::new() }
+impl Destinations {
+    fn new() -> Destinations {
+        Destinations {
+            pid: own_pid(),
+            taken: Mutex::default(),
+            swept: Mutex::default(),
+            child: OnceLock::new(),
+        }
     }
 
-    fn of_process() -> &'static Places {
-        static FIRST: OnceLock<Places> = OnceLock::new();
-        let mut places = FIRST.get_or_init(Places::new);
+    fn of_process() -> &'static Destinations {
+        static FIRST: OnceLock<Destinations> = OnceLock::new();
+        let mut places = FIRST.get_or_init(Destinations::new);
         while places.pid != own_pid() {
-            places = places.child.get_or_init(|| Box::new(Places::new()));
+            places = places.child.get_or_init(|| Box::new(Destinations::new()));
         }
         places
     }
@@ -69,7 +74,7 @@ impl Places {
 impl Destination {
     /// Takes a place, which has no symbolic links in it, for that parameter of a call.
     pub fn take(path: &Path, whose: String) -> Result<Destination> {
-        let places = Places::of_process();
+        let places = Destinations::of_process();
         let mut taken = lock(&places.taken);
         if let Some(other) = taken.get(path) {
             return Err(Error::bad(format!(

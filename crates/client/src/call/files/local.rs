@@ -20,14 +20,14 @@ pub(crate) struct LocalFile {
     /// As the caller wrote it.
     pub given: String,
     name: String,
-    place: Place,
+    travels: Travels,
 }
 
-enum Place {
+enum Travels {
     /// Of one that goes: its path from the root on, and which file that is.
-    From(PathBuf, FileIdentity),
+    Goes(PathBuf, FileIdentity),
     /// Of one that comes.
-    To(Destination),
+    Comes(Destination),
 }
 
 impl LocalFile {
@@ -38,8 +38,8 @@ impl LocalFile {
             .map_err(|e| Error::bad(format!("{given:?} is no path ({e}); give the path of a file")))?;
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("..").to_owned();
         let way = param.way;
-        let place = match way {
-            Way::In => Place::From(path.clone(), open(&path)?.1),
+        let travels = match way {
+            Way::In => Travels::Goes(path.clone(), open(&path)?.1),
             _ => {
                 let to = wanted(path)?;
                 if others.iter().any(|other| other.wanted() == Some(&to)) {
@@ -48,25 +48,25 @@ impl LocalFile {
                         to.display()
                     )));
                 }
-                Place::To(Destination::take(&to, format!("parameter {} of {whose}", param.name))?)
+                Travels::Comes(Destination::take(&to, format!("parameter {} of {whose}", param.name))?)
             }
         };
         check_file_name(&name)?;
-        Ok(LocalFile { way, given: given.to_owned(), name, place })
+        Ok(LocalFile { way, given: given.to_owned(), name, travels })
     }
 
     /// Where it is to be, if it comes.
     pub fn wanted(&self) -> Option<&Path> {
-        match &self.place {
-            Place::From(..) => None,
-            Place::To(destination) => Some(destination.path()),
+        match &self.travels {
+            Travels::Goes(..) => None,
+            Travels::Comes(destination) => Some(destination.path()),
         }
     }
 
     /// Brings it to a server, or has it expect what a service writes. The outer error is that of the connection.
     pub fn go(&self, line: &mut FileLine, number: u64, still: Still) -> Result<Result<(), Sent>> {
         let name = self.name.clone();
-        let Place::From(path, identity) = &self.place else {
+        let Travels::Goes(path, identity) = &self.travels else {
             let id = line.ask(&FileRequest::Expect { number, name }, still)?;
             return Ok(line.hear(id, still)?.map_err(Sent::Not));
         };

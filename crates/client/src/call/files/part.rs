@@ -96,7 +96,7 @@ impl Part {
     }
 
     /// All of it was written.
-    pub fn is_whole(mut self) -> Result<Part> {
+    pub fn finish(mut self) -> Result<Part> {
         self.file()?.sync_all().map_err(|e| self.cannot_write(e))?;
         Ok(self)
     }

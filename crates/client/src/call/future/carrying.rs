@@ -71,10 +71,10 @@ impl Future<'_> {
         let done = files::fetch(&self.inner, carried, &self.files, fetched, &mut still);
         let is_late = matches!(&done, Err(Sent::Not(e)) if e.code() == Code::Timeout);
         match done {
-            Ok(()) => return Ok(Some(returning.returned)),
+            Ok(()) => Ok(Some(returning.returned)),
             Err(_) if is_late && over.is_none_or(|over| Instant::now() < over) => {
                 self.returning = Some(returning);
-                return Ok(None);
+                Ok(None)
             }
             Err(why) => {
                 connection.free(returning.chunks());
