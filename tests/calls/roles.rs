@@ -317,6 +317,10 @@ fn services(name: &str) -> Result<Server> {
             words.set_str(&format!("{whole} durch {n} macht …"))?;
             raw.set_bytes(&whole.to_le_bytes())
         })?
+        .service("copy(in a:file, out b:file)", |call| {
+            let [a, b] = call.args()?;
+            std::fs::copy(a.str()?, b.str()?).map(drop).map_err(|e| Error::io("cannot copy", e))
+        })?
         .service("reverse(in text:bytes, out txet:bytes)", |call| {
             let [text, mut txet] = call.args()?;
             let back: Vec<u8> = text.bytes()?.iter().rev().copied().collect();

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
 use forebay::call::{Named, Only, Transfer, Value, standing};
-use forebay::{Code, Param, Result};
+use forebay::{Code, Error, Param, Result, Way};
 use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
@@ -78,6 +78,9 @@ impl Client {
         }
         let mut out = Arguments { held: PendingArguments::default(), back: Vec::new() };
         for (param, value) in params.into_iter().zip(args.iter()) {
+            if let Some(why) = no_path(name, param, &value)? {
+                return Err(errors::raise(py, &why));
+            }
             let is_result = param.way.comes() && param.extents.is_some();
             match scalar::from_python(&value)? {
                 Some(scalar) => out.held.push_scalar(scalar),
@@ -92,6 +95,23 @@ impl Client {
         }
         Ok(out)
     }
+}
+
+/// Why a value is no path where one is wanted, if it is nothing that an argument can be.
+pub fn no_path(name: &str, param: &Param, value: &Bound<'_, PyAny>) -> PyResult<Option<Error>> {
+    if !param.is_file || scalar::from_python(value)?.is_some() || Given::as_it_is(value)?.is_some() {
+        return Ok(None);
+    }
+    let what = match param.way {
+        Way::In => "the file",
+        _ => "the file that is to be written",
+    };
+    let (param, kind) = (&param.name, value.get_type());
+    let text = format!(
+        "{name}: parameter {param} is file: got a value of type {}; give the path of {what}",
+        kind.name()?
+    );
+    Ok(Some(Error::bad(text)))
 }
 
 impl Arguments {

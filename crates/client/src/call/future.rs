@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use forebay_link::standing;
-use forebay_types::call::{Outcome, get_outcome};
+use forebay_types::call::Outcome;
 use forebay_types::directory::ServerInfo;
 use forebay_types::{Code, Error, Given, Param, Result, Signature};
 
@@ -31,6 +31,7 @@ use super::tied::Tied;
 use super::transfer::{OwnCopy, Transfer};
 use super::{Asked, Choice, Client, Inner, Sent, late, reply, spare};
 use again::Tries;
+use carrying::Returning;
 
 pub use canceller::Canceller;
 pub(super) use checked::{Checked, Made, with_first};
@@ -90,6 +91,8 @@ pub struct Future<'a> {
     /// Its files, and where they are kept just now.
     files: Vec<LocalFile>,
     carried: Option<Carried>,
+    /// Its reply, while what it wrote is on its way.
+    returning: Option<Box<Returning>>,
     transfer: Transfer,
     id: u64,
     issue: u32,
@@ -179,8 +182,11 @@ impl<'a> Future<'a> {
             _ => Vec::new(),
         };
         let files = match call.offer.signature.has_files() {
-            true => files::files_of(call.offer.signature.passed(), &call.args)
-                .map_err(|e| e.within(call.offer.signature.name()))?,
+            true => {
+                let name = call.offer.signature.name();
+                files::files_of(call.offer.signature.passed(), &call.args, &format_args!("a call of {name}"))
+                    .map_err(|e| e.within(name))?
+            }
             false => Vec::new(),
         };
         // Where calls are of unlike length, the time of each tells.
@@ -217,6 +223,7 @@ impl<'a> Future<'a> {
             given,
             files: Vec::new(),
             carried: None,
+            returning: None,
             transfer,
             id,
             issue: 0,
@@ -333,7 +340,10 @@ impl<'a> Future<'a> {
                 }
                 Err(Sent::Not(e)) if e.code() == Code::Timeout => return Err(self.late(None, e.text())),
                 Err(Sent::Not(e)) => return Err(e.within(self.offer.signature.name())),
-                Err(Sent::Unreached(e)) => {
+                Err(Sent::NoRoom(e)) if self.bound.is_some() => {
+                    return Err(e.within(self.offer.signature.name()));
+                }
+                Err(Sent::Unreached(e) | Sent::NoRoom(e)) => {
                     let refused = self.offer.servers[server].incarnation;
                     self.tries().without.push(refused);
                     self.renew_offer();
@@ -421,8 +431,9 @@ impl<'a> Future<'a> {
         }
     }
 
-    /// Goes on until it is complete or the deadline is over; says whether it is complete.
-    fn advance(&mut self, deadline: Option<Instant>) -> bool {
+    /// Goes on until it is complete or the deadline is over; says whether it is complete. What its service wrote is
+    /// fetched no longer than until `fetched`.
+    fn advance(&mut self, deadline: Option<Instant>, fetched: Option<Instant>) -> bool {
         self.disown();
         // Whoever serves others takes its place again when the call is over or given up: the place may be that call's.
         let _wait = standing::Wait::begin();
@@ -449,25 +460,34 @@ impl<'a> Future<'a> {
                 continue;
             };
             let outcome = match pending.take() {
-                Some(returned) if self.bound.is_none() && reply::is_not_offered(&returned.reply) => {
+                Some(returned)
+                    if self.bound.is_none()
+                        && (reply::is_not_offered(&returned.reply) || self.found_no_room(&returned)) =>
+                {
                     let connection = connection.clone();
                     self.go_elsewhere(&connection, returned)
                 }
-                Some(returned) => match self.fetch(&returned) {
-                    Ok(()) => return self.end(returned),
-                    Err(Sent::Lost(cause) | Sent::Unreached(cause)) => {
-                        let connection = connection.clone();
-                        connection.free(returned.chunks);
-                        self.reissue(cause, connection.info.clone())
-                    }
-                    Err(Sent::Not(e)) => {
-                        connection.free(returned.chunks);
-                        Err(e.within(self.offer.signature.name()))
-                    }
-                },
+                Some(returned) if self.carried.is_none() || reply::has_failed(&returned.reply) => {
+                    return self.end(returned);
+                }
+                Some(returned) => {
+                    self.returning = Some(Box::new(Returning::of(returned)));
+                    Ok(())
+                }
                 None if self.is_given_up() => {
                     self.give_up();
                     return true;
+                }
+                None if self.returning.is_some() => {
+                    let connection = connection.clone();
+                    match self.fetch(&connection, fetched) {
+                        Ok(Some(returned)) => return self.end(returned),
+                        Ok(None) => return false,
+                        Err(Sent::Lost(cause) | Sent::Unreached(cause)) => {
+                            self.reissue(cause, connection.info.clone())
+                        }
+                        Err(Sent::Not(e) | Sent::NoRoom(e)) => Err(e),
+                    }
                 }
                 None => match (connection.lost(), in_time) {
                     (Some(cause), _) => self.reissue(cause.clone(), connection.info.clone()),
@@ -535,15 +555,14 @@ impl<'a> Future<'a> {
         true
     }
 
-    /// The server has withdrawn the service since the table was made: it goes to another one.
+    /// The server has withdrawn the service since the table was made, or has no room for files: it goes to another one.
     fn go_elsewhere(&mut self, connection: &Connection, returned: Returned) -> Result<()> {
-        let mut items = Vec::new();
-        let cause = match get_outcome(&returned.reply, 0, &mut items) {
-            Ok((outcome, _)) => reply::failure(&self.offer.signature, &connection.info, &outcome),
-            Err(e) => e,
-        };
+        let name = self.offer.signature.name().as_str();
+        let cause = reply::why_failed(name, &connection.info, &returned.reply);
         connection.free(returned.chunks);
         self.is_still_there(&cause)?;
+        // The same one may get it again, when there is room.
+        (self.id, self.carried) = (self.inner.next_id(), None);
         self.tries().without.push(connection.info.incarnation);
         self.inner.refresh();
         self.renew_offer();
@@ -580,7 +599,8 @@ impl<'a> Future<'a> {
     /// in the order of the signature; arrays are filled in place. After `Timeout` the call is
     /// still under way and may be waited for again. The result is the caller's then: who waits once more gets `Closed`.
     pub fn wait(&mut self, timeout: Option<Duration>) -> Result<Vec<Value>> {
-        if !self.advance(end_of(timeout)) {
+        let deadline = end_of(timeout);
+        if !self.advance(deadline, deadline) {
             return Err(self.late(timeout, "it is under way"));
         }
         match std::mem::replace(&mut self.state, State::Taken) {
@@ -607,7 +627,7 @@ impl<'a> Future<'a> {
 
     /// Whether it is complete. Results are in the arrays when it is.
     pub fn done(&mut self) -> bool {
-        self.advance(Some(Instant::now()))
+        self.advance(Some(Instant::now()), None)
     }
 
     /// Whether it has not been found complete: what came meanwhile is looked at by [`Future::done`].
@@ -649,6 +669,7 @@ impl<'a> Future<'a> {
     fn needs_no_more(&mut self) {
         self.carried = None;
         self.kept = Vec::new();
+        self.files = Vec::new();
     }
 
     /// Keeps among the calls that have failed what went wrong with it.
@@ -684,7 +705,7 @@ impl<'a> Future<'a> {
         if let Err(e) = self.inner.check_process() {
             std::mem::forget(std::mem::replace(&mut self.state, State::Done(Err(e))));
             std::mem::forget((std::mem::take(&mut self.kept), self.bound.take(), self.inner.clone()));
-            std::mem::forget(self.carried.take());
+            std::mem::forget((self.carried.take(), self.returning.take()));
         }
     }
 
@@ -694,6 +715,9 @@ impl<'a> Future<'a> {
         // One that refers to an array never waits for room: it goes to that array's server.
         if let State::Sent { connection, pending } = &self.state {
             connection.forsake(pending);
+            if let Some(returning) = self.returning.take() {
+                connection.free(returning.chunks());
+            }
             self.state = State::Taken;
         }
     }
@@ -706,7 +730,12 @@ impl<'a> Future<'a> {
                     flight.connection.abandon(self.id, &flight.pending);
                 }
             }
-            State::Sent { connection, pending } => connection.abandon(self.id, pending),
+            State::Sent { connection, pending } => {
+                connection.abandon(self.id, pending);
+                if let Some(returning) = self.returning.take() {
+                    connection.free(returning.chunks());
+                }
+            }
             State::Done(_) | State::Taken => {}
         }
     }

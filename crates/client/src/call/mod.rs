@@ -97,6 +97,8 @@ const SLICE: Duration = Duration::from_millis(100);
 enum Sent {
     /// It cannot go anywhere.
     Not(Error),
+    /// Files of others have the room that its files need at this server.
+    NoRoom(Error),
     /// It cannot go to this server, of which nobody knows whether it lives.
     Unreached(Error),
     /// It cannot go to this server, which is dead, stopped or another one by now.
