@@ -6,6 +6,7 @@ const OVER_NETWORK: bool = false;
 /// Whether client and server share memory.
 const SHARED_MEMORY: bool = true;
 
+mod again;
 mod bags;
 mod basics;
 mod crowds;

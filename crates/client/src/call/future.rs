@@ -401,9 +401,10 @@ impl<'a> Future<'a> {
         let patience =
             if self.bound.is_some() { Duration::ZERO } else { self.inner.patience_within(self.allowed) };
         let began = *self.tries().waits.get_or_insert_with(Instant::now);
+        let mut again = super::LOOK_AGAIN;
         while began.elapsed() < patience {
             self.inner.interrupted()?;
-            std::thread::sleep(super::LOOK_AGAIN);
+            std::thread::sleep(again.pause());
             self.inner.refresh();
             // One that was lost and is offered still, or again, may be well by now.
             self.tries().without.clear();

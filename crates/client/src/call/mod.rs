@@ -50,6 +50,7 @@ use std::time::{Duration, Instant};
 use forebay_host::environment;
 use forebay_host::fork::own_pid;
 use forebay_host::lock;
+use forebay_host::wait::Backoff;
 use forebay_link::call::Flusher;
 use forebay_link::{Locator, QuickMap};
 use forebay_types::directory::{Incarnation, SETTLING_MS, ServerInfo};
@@ -86,8 +87,8 @@ mod sync {
 
 /// How long servers may take to come to a broker that took the place of a dead one, and a moment of grace.
 const SETTLING: Duration = Duration::from_millis(SETTLING_MS + 500);
-/// Time between two looks whether the servers have come.
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// Between two looks whether the servers have come.
+const LOOK_AGAIN: Backoff = Backoff::new(Duration::from_millis(20), Duration::from_millis(500));
 
 /// Whoever may interrupt a wait is asked so often.
 const SLICE: Duration = Duration::from_millis(100);
@@ -354,7 +355,7 @@ impl Inner {
     ) -> Result<T> {
         let began = Instant::now();
         let patience = self.patience_within(allowed);
-        let mut outcome = Err(missing);
+        let (mut outcome, mut again) = (Err(missing), LOOK_AGAIN);
         loop {
             let settling = self.table.is_settling() && began.elapsed() < SETTLING;
             if !settling && began.elapsed() >= patience {
@@ -366,7 +367,7 @@ impl Inner {
                 };
             }
             self.interrupted()?;
-            std::thread::sleep(LOOK_AGAIN);
+            std::thread::sleep(again.pause());
             outcome = look(&self.table);
             if !outcome.as_ref().is_err_and(|e| e.code() == Code::NoServer) {
                 return outcome;
