@@ -12,11 +12,13 @@ mod basics;
 mod crowds;
 mod cuts;
 mod deaths;
+mod direct;
 mod failures;
 mod files;
 #[path = "../../crates/link/tests/frames/mod.rs"]
 mod frames;
 mod hostile;
+mod large_arrays;
 mod placement;
 mod references;
 mod roles;

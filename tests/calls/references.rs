@@ -200,9 +200,12 @@ fn what_killed_clients_held_goes_within_two_seconds_while_the_only_worker_comput
     client.call("void", vec![], None).unwrap();
     let alone = mapped(server.pid());
     let holders: Vec<_> = (0..4).map(|_| world.holding_client(8 << 20)).collect();
-    // Over the network the requests come in a stream, and only the arrays lie in memory.
-    let each = if crate::SHARED_MEMORY { 2 } else { 1 };
-    assert_eq!(mapped(server.pid()), alone + 4 * each, "a segment of calls and one of arrays for each");
+    let each = mapped(server.pid()) - alone;
+    assert_eq!(
+        each,
+        4 * 2,
+        "for each a segment of calls, or memory of what comes over the network, and one of arrays"
+    );
     let mut long = client.call_async("burn", vec!["long".into(), 8_000i64.into()], None).unwrap();
     until("it computes", || !world.log().is_empty());
     holders.iter().for_each(|h| h.signal(Signal::KILL));
@@ -382,6 +385,29 @@ fn a_task_that_nobody_can_run_for_its_arrays_fails_alone() {
             }
         }
     }
+}
+
+#[test]
+fn tasks_whose_array_was_killed_while_they_waited_are_told_so_like_all_others() {
+    let world = World::new();
+    let _server = world.server("one", 1);
+    let client = world.client();
+    let x = put(&client, &[1.0; 3], On::Any);
+    let mut bag = client.bag("look", BagOptions { window: Some(1), ..BagOptions::default() }).unwrap();
+    let mut is_killed = false;
+    let tasks = all(&mut bag, |n| {
+        if n == 2 {
+            until("the first one runs", || !world.log().is_empty());
+            x.kill().unwrap();
+            is_killed = true;
+        }
+        let ms: i64 = if n == 0 { 500 } else { 0 };
+        (n < 4).then(|| vec!["look".into(), ms.into(), Arg::from(&x)])
+    });
+    let codes: Vec<_> = tasks.iter().map(|task| task.outcome.as_ref().err().map(|e| e.code())).collect();
+    assert_eq!(codes, [None, Some(Code::Closed), Some(Code::Closed), Some(Code::Closed)]);
+    let told = tasks[1].outcome.as_ref().unwrap_err();
+    assert!(is_killed && told.text().contains("was killed by its client while"), "{told}");
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use forebay_client::call::Client;
 use forebay_types::Code;
+use forebay_types::file::PIECE_BYTES;
 
 use crate::net::{Host, Hosts};
 use crate::roles::{Serving, World, until};
@@ -67,6 +68,22 @@ fn nothing_that_hosts_say_to_each_other_can_be_read_on_the_way() {
     assert_eq!(scene.hosts.cable(&format!("seen {}", hex("a word that"))), "no");
     // The cable does see what is not hidden.
     assert_eq!(scene.hosts.cable(&format!("seen {}", "0800450000")), "yes");
+}
+
+#[test]
+fn files_of_several_pieces_go_there_and_back_and_cannot_be_read_on_the_way() {
+    let Some(mut scene) = Scene::new("files_of_several_pieces", PATIENCE) else { return };
+    let server = scene.client.services().unwrap()[0].servers[0].clone();
+    assert!(server.listens.unwrap().certificate.is_some());
+    let [from, to] = ["from", "to"].map(|name| scene.world.dir.path().join(name));
+    let data: Vec<u8> = "a file for nobody else".bytes().cycle().take(5 * PIECE_BYTES / 2 + 1).collect();
+    std::fs::write(&from, &data).unwrap();
+    scene.on_client(|client| {
+        let args = [&from, &to].map(|path| path.to_str().unwrap().into()).into();
+        client.call("copy", args, Some(PATIENCE)).unwrap();
+    });
+    assert!(std::fs::read(&to).unwrap() == data);
+    assert_eq!(scene.hosts.cable(&format!("seen {}", hex("a file for"))), "no");
 }
 
 #[test]

@@ -166,6 +166,11 @@ impl Offer {
         self.seats[server].calls() == 0
     }
 
+    /// The connection to a server of it, if one is known here that lives.
+    pub fn known(&self, server: usize) -> Option<Arc<Connection>> {
+        self.seats[server].connection.get().filter(|c| c.lost().is_none()).cloned()
+    }
+
     /// Notes the connection to a server of it.
     pub fn knows(&self, server: usize, connection: &Arc<Connection>) {
         let _ = self.seats[server].connection.set(connection.clone());
@@ -178,12 +183,11 @@ impl Offer {
         server: usize,
         find: impl FnOnce(&Arc<ServerInfo>) -> Result<Arc<Connection>, E>,
     ) -> Result<Arc<Connection>, E> {
-        let known = &self.seats[server].connection;
-        if let Some(connection) = known.get().filter(|c| c.lost().is_none()) {
-            return Ok(connection.clone());
+        if let Some(connection) = self.known(server) {
+            return Ok(connection);
         }
         let found = find(&self.servers[server])?;
-        let _ = known.set(found.clone());
+        let _ = self.seats[server].connection.set(found.clone());
         Ok(found)
     }
 

@@ -81,6 +81,11 @@ impl FileLine {
         self.is_near
     }
 
+    /// The id of the next request: as long as it stays so, nobody has asked for anything.
+    pub fn next_id(&self) -> u64 {
+        self.next
+    }
+
     /// Asks; returns the id of the request.
     pub fn ask(&mut self, request: &FileRequest, still: Still) -> Result<u64> {
         let id = self.next;

@@ -4,6 +4,7 @@ use std::cell::OnceCell;
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
 
+use forebay_arena::Segment;
 use forebay_host::fork::own_pid;
 use forebay_link::call::{self, FileLine, Still, Target};
 use forebay_link::net::{Address, Key};
@@ -42,15 +43,14 @@ impl FileSide {
         FileSide { route, pid: own_pid(), line: Mutex::default(), forgotten: Mutex::default() }
     }
 
-    /// Does something over the connection for files. The inner error is what became of that; the outer one says that it
-    /// could not be tried, or that the server is lost.
+    /// Does something over the connection for files. The error says that it could not be tried, or that the server is lost.
     pub fn with<T>(
         &self,
         inner: &Inner,
         connection: &Arc<Connection>,
         still: Still,
-        what: impl FnOnce(&mut FileLine, Still) -> Result<Result<T>>,
-    ) -> Result<Result<T>, Sent> {
+        what: impl FnOnce(&mut FileLine, Still) -> Result<T>,
+    ) -> Result<T, Sent> {
         let stopped = OnceCell::new();
         let mut still = || still().inspect_err(|e| drop(stopped.set(e.clone())));
         let done = self.in_turn(&mut still).map_err(Sent::Not).and_then(|mut line| {
@@ -94,6 +94,16 @@ impl FileSide {
     }
 
     fn dial(&self, inner: &Inner, connection: &Connection) -> Result<FileLine, Sent> {
+        self.to(inner, connection, |target| call::dial_files(target).map_err(judged))
+    }
+
+    /// The segment of the arrays that the server holds for this client.
+    pub fn dial_arrays(&self, inner: &Inner, connection: &Connection) -> Result<Segment> {
+        self.to(inner, connection, call::dial_arrays)
+    }
+
+    /// Comes to the server once more.
+    fn to<T>(&self, inner: &Inner, connection: &Connection, dial: impl FnOnce(&Target) -> T) -> T {
         let Route { client, by_socket, door, silence } = &self.route;
         let knock = Knock::at(&connection.info);
         let target = Target {
@@ -106,7 +116,7 @@ impl FileSide {
             flusher: &inner.flusher,
             still: &|process| knock.still(process),
         };
-        call::dial_files(&target).map_err(judged)
+        dial(&target)
     }
 
     /// The server need not keep these any longer.
