@@ -5,12 +5,15 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use forebay_arena::Doorbell;
+use forebay_arena::{Doorbell, Segment};
+use forebay_client::call::{Arg, On, Value};
+use forebay_client::run::View;
+use forebay_link::frame::SHORT_BYTES;
 use forebay_link::{Frame, Header, Wire};
 use forebay_types::call::{self, BIG_ENDIAN, Call, Item, Location, ServerRequest, kind};
 use forebay_types::codec::Writer;
 use forebay_types::record::BlockRef;
-use forebay_types::{ArrayMeta, Code, DType, Result, Shape};
+use forebay_types::{ArrayMeta, Code, DType, Result, Scalar, Selection, Shape};
 
 use crate::frames::{Link, Memory};
 use crate::roles::World;
@@ -114,6 +117,78 @@ fn arguments_that_lie_about_their_place_are_refused() {
     let turned = Header { flags: BIG_ENDIAN, ..Header::new(kind::REQUEST, 12) };
     let (code, text) = ask_with(&mut raw, turned, 0, "void", &[]);
     assert!(code == Code::Corrupt as u32 && text.contains("of this host says"), "{text}");
+}
+
+/// The segment of arrays of that client.
+fn arrays_of(world: &World, client: u64) -> Result<Segment> {
+    let (_, fds) = dial(world).ask_with(&ServerRequest::Arrays { client }, &[], Duration::from_secs(5))?;
+    Segment::from_fd(fds.into_iter().next().unwrap())
+}
+
+/// The same with the words of the request and its inline data.
+fn ask_with_data(raw: &mut Raw, id: u64, service: &str, items: &[Item], data: &[u8]) -> (u32, String) {
+    let mut w = Writer::new();
+    call::put_call(&mut w, &Call { sent_ns: 0, allowed_ns: 0, issue: 0, service }, items.len());
+    items.iter().for_each(|item| call::put_item(&mut w, item));
+    let mut body = w.finish();
+    body.resize(body.len() + call::padding(SHORT_BYTES + body.len()), 0);
+    body.extend_from_slice(data);
+    raw.link.send(&Header::new(kind::REQUEST, id), &[&body]).unwrap();
+    reply(raw)
+}
+
+#[test]
+fn a_client_that_spoils_the_memory_of_its_arrays_harms_nobody_else() {
+    const N: u64 = 100_000;
+    let world = World::new();
+    let _server = world.server("one", 2);
+    let client = world.client();
+    let e = arrays_of(&world, 12_345).map(drop).unwrap_err();
+    assert!(e.code() == Code::NotFound && e.text().contains("12345"), "{e}");
+    let theirs = client.put(View::of(&[1.0; N as usize], &[N]).unwrap(), On::Any).unwrap();
+    let mut raw = attach(&world);
+    let meta = ArrayMeta::new(DType::F64, Shape::new(&[N]).unwrap());
+    let shape = ArrayMeta::new(DType::U64, Shape::new(&[1]).unwrap());
+    let extents = Item::Array(shape, Location::Inline { at: 0, bytes: 8 });
+    let create = |raw: &mut Raw, id: u64, number: u64| {
+        let items = [number.into(), (DType::F64 as u8).into(), 0u8.into(), true.into()].map(Item::Scalar);
+        let items = [&items[..], &[extents]].concat();
+        ask_with_data(raw, id, "forebay/array/create", &items, &N.to_le_bytes())
+    };
+    for number in 1..=4 {
+        assert_eq!(create(&mut raw, number, number).0, 0);
+    }
+    let segment = arrays_of(&world, 7).unwrap();
+    let held = |number| Item::Array(meta, Location::Held { number, bytes: 8 * N });
+    let pages = rustix::fs::fstat(segment.fd()).unwrap().st_size as u64;
+    let mut id = 10;
+    // Whatever it writes over header, control words, cursors, the table and the arrays, at whatever moment.
+    for round in 0..60u64 {
+        let words: Vec<u64> = (0..4_096u64)
+            .map(|i| match (i + round) % 5 {
+                0 => u64::MAX,
+                1 => 4 | 1 << 32,
+                2 => pages - 64,
+                3 => 1 << 63,
+                _ => (i * round).wrapping_mul(0x9e37_79b9_7f4a_7c15),
+            })
+            .collect();
+        let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
+        rustix::io::pwrite(segment.fd(), &bytes, round % 4 * 8).unwrap();
+        let number = 1 + round % 4;
+        let a = Item::Scalar(1.0.into());
+        let (code, text) = ask(&mut raw, id, 0, "affine", &[a, a, held(number)]);
+        assert_eq!(code, 0, "{text}");
+        let kill = Item::Scalar(number.into());
+        assert_eq!(ask(&mut raw, id + 1, 0, "forebay/array/kill", &[kill]).0, 0);
+        let (code, text) = create(&mut raw, id + 2, number);
+        assert_eq!(code, 0, "{text}");
+        id += 3;
+    }
+    let (_, bytes) = theirs.get(&Selection::default()).unwrap();
+    assert!(bytes.chunks_exact(8).all(|b| *b == 1f64.to_le_bytes()));
+    let sum = client.call("look", vec!["t".into(), 0i64.into(), Arg::from(&theirs)], None).unwrap();
+    assert_eq!(sum, [Value::Scalar(Scalar::from(N as f64))]);
 }
 
 #[test]

@@ -6,16 +6,19 @@ const OVER_NETWORK: bool = false;
 /// Whether client and server share memory.
 const SHARED_MEMORY: bool = true;
 
+mod again;
 mod bags;
 mod basics;
 mod crowds;
 mod cuts;
 mod deaths;
+mod direct;
 mod failures;
 mod files;
 #[path = "../../crates/link/tests/frames/mod.rs"]
 mod frames;
 mod hostile;
+mod large_arrays;
 mod placement;
 mod references;
 mod roles;

@@ -215,6 +215,20 @@ fn work(call: &mut Call) -> Result<()> {
     call.arg(2)?.set(i64::from(std::process::id()))
 }
 
+/// Is over at once, or takes so many milliseconds, which it notes, or fails.
+fn linger(call: &mut Call) -> Result<()> {
+    let [ms, mut pid] = call.args()?;
+    match ms.i64()? {
+        0 => {}
+        ms if ms < 0 => return Err(Error::bad("a negative time")),
+        ms => {
+            note(&format!("linger-{ms}"))?;
+            std::thread::sleep(Duration::from_millis(ms as u64));
+        }
+    }
+    pid.set(i64::from(std::process::id()))
+}
+
 /// A step of a computation in which every bit depends on all that was before, and on the number of the call.
 pub fn stir(id: i64, x: &mut [f64]) {
     let mut last = 1.0 + id as f64 * 1e-9;
@@ -366,6 +380,8 @@ fn services(name: &str) -> Result<Server> {
             }
             Ok(())
         })?
+        .service("linger(in ms:i64, out pid:i64)", linger)?
+        .service("linger_once(in ms:i64, out pid:i64) effects", linger)?
         .service("nested(in depth:i64, out pids:i64)", nested)?
         .service("pid(out pid:i64)", |call| call.arg(0)?.set(i64::from(std::process::id())))?
         .service("relay(in tag:str, in ms:i64, out pid:i64)", relay)?
@@ -407,7 +423,9 @@ fn this_program_is_a_client_when_a_test_asks() {
     let locator = locator(Path::new(&broker()), Path::new(&dir));
     let client = forebay_client::call::Client::connect(locator).unwrap();
     let meta = ArrayMeta::new(DType::U8, Shape::new(&[bytes.parse().unwrap()]).unwrap());
-    let _held = client.array(meta, On::Any).unwrap();
+    let held = client.array(meta, On::Any).unwrap();
+    let ones = vec![1; meta.bytes().unwrap() as usize];
+    held.put(forebay_client::run::View::new(meta, &ones).unwrap(), &Default::default()).unwrap();
     println!("serving");
     std::io::stdin().lines().for_each(drop);
 }

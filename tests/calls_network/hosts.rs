@@ -130,6 +130,24 @@ fn a_server_whose_host_vanishes_is_missed_by_its_silence() {
 }
 
 #[test]
+fn a_server_may_be_silent_for_twice_as_long_while_a_large_argument_is_on_its_way() {
+    let Some(mut scene) = Scene::new("a_server_may_be_silent", Duration::from_secs(2)) else { return };
+    scene.hosts.cable("rate 500000");
+    let (client, x) = (scene.client.clone(), vec![1.0; 1 << 19]);
+    let call = std::thread::spawn(move || {
+        client.call("look", vec!["large".into(), 0i64.into(), x[..].into()], Some(PATIENCE))
+    });
+    // 4 MiB take eight seconds, in which nothing but their acknowledgements need come back.
+    until("it is on its way", || scene.hosts.cable("waiting 100000") == "yes");
+    scene.hosts.cable("cut");
+    let began = Instant::now();
+    let e = call.join().unwrap().unwrap_err();
+    assert_eq!(e.code(), Code::ServerLost, "{e}");
+    assert!(e.text().contains("said nothing for 4 s"), "{e}");
+    assert!(began.elapsed() > Duration::from_secs(3), "{:?}", began.elapsed());
+}
+
+#[test]
 fn a_client_says_how_long_its_servers_may_be_silent() {
     let Some(mut scene) = Scene::new("a_client_says", PATIENCE) else { return };
     scene.client = scene.hosts.on(Host::Other, || scene.world.client());

@@ -22,6 +22,8 @@ mod files;
 mod frames;
 mod hostile;
 mod hosts;
+#[path = "../calls/large_arrays.rs"]
+mod large_arrays;
 mod net;
 mod order;
 #[path = "../calls/placement.rs"]

@@ -16,6 +16,8 @@ mod cuts;
 mod deaths;
 #[path = "../calls/failures.rs"]
 mod failures;
+#[path = "../calls/large_arrays.rs"]
+mod large_arrays;
 #[path = "../calls/placement.rs"]
 mod placement;
 #[path = "../calls/references.rs"]

@@ -88,6 +88,10 @@ def test_parts_are_those_of_numpy(client: fb.Client, order: str) -> None:
         ((slice(None, None, -1), 0), np.arange(5)),
         ((1, 1, 1), 7.0),
         (slice(None, None, -2), np.arange(40).reshape(2, 4, 5)),
+        # As they are.
+        (..., np.arange(60, dtype="i4").reshape(3, 4, 5)[::-1]),
+        ((slice(0, 2), slice(None), 1), np.arange(8, dtype="i4").reshape(4, 2).T),
+        ((slice(0, 2), slice(None), 1), np.arange(8, dtype=">i4").reshape(2, 4)),
     ):
         model[sel] = value
         a[sel] = value

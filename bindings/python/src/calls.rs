@@ -17,7 +17,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 
 use crate::arrays::{Given, dtype_of, shape_of};
-use crate::ffi::held::{HeldFuture, PendingArguments};
+use crate::ffi::held::{HeldCall, HeldFuture, PendingArguments};
 use crate::future::Future;
 use crate::notify::Notify;
 use crate::placement::RuleFunction;
@@ -330,25 +330,27 @@ impl Client {
         let (timeout, raises) = (duration(py, timeout)?, is_raised(py, info)?);
         let Arguments { held, back } = self.arguments(name, args)?;
         // Outlives the wait: references to the arrays are given back with the interpreter's lock held.
-        let mut future: Option<HeldFuture> = None;
+        let mut call: Option<HeldCall> = None;
         let waited = released(py, || {
             let sent = match timeout {
-                None => held.send_untimed(&self.inner, name),
-                limit => held.send(&self.inner, name, limit),
+                None => held.call_now(&self.inner, name)?,
+                limit => held.send(&self.inner, name, limit)?.into(),
             };
-            let future = future.insert(sent?);
-            Ok(wait_in_slices(future, timeout))
+            Ok(match call.insert(sent) {
+                HeldCall::Over { answer, .. } => Ok(std::mem::take(&mut answer.values)),
+                HeldCall::UnderWay(future) => wait_in_slices(future, timeout),
+            })
         })?;
-        let printed = || future.as_ref().and_then(HeldFuture::printed).cloned().unwrap_or_default();
+        let printed = || call.as_ref().and_then(HeldCall::printed).cloned().unwrap_or_default();
         let values = waited.map_err(|e| errors::raise_printed(py, &e, &printed()))?;
         copy_back(py, &back)?;
-        let status = future.as_ref().and_then(|f| Status::of(f.signature(), Param::is_returned));
+        let status = call.as_ref().and_then(|call| Status::of(call.signature(), Param::is_returned));
         let said = status.filter(|_| raises).and_then(|status| status.said(name, |at| values.get(at)));
         let results = returned(py, values)?;
         let Some(said) = said else { return Ok(results) };
-        if let Some(future) = &future {
+        if let Some(call) = &call {
             released(py, || {
-                future.note(said.error());
+                call.note(&self.inner, said.error());
                 Ok(())
             })?;
         }

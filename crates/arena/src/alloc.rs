@@ -35,6 +35,14 @@ impl Allocator {
         }
     }
 
+    /// Takes back a block whatever the other side has made of its entry: for memory that is this side's own, and that
+    /// the other one may only look at.
+    pub fn reclaim(&mut self, block: &Block) {
+        if block.belongs_to(&self.segment) {
+            self.books.reclaim(&self.segment.table(), block.index());
+        }
+    }
+
     /// Takes back what the other side released; returns how many blocks.
     #[inline]
     pub fn reap(&mut self) -> usize {

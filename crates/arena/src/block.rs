@@ -6,7 +6,7 @@
 //! there are no references to its bytes, but copies, [views](View) and bytes [lent](Lent) to the
 //! system; one side may have any number of handles to a block.
 
-use crate::copy::copy_streaming;
+use crate::copy::{copy_streaming, copy_warm};
 use crate::layout::{Layout, PAGE};
 use crate::lent::Lent;
 use crate::map::Map;
@@ -17,7 +17,8 @@ use crate::view::View;
 use forebay_types::{Error, Result};
 use std::sync::Arc;
 
-/// A block of a segment; keeps the segment mapped.
+/// A block of a segment; keeps the segment mapped. Clones are handles to the same one.
+#[derive(Clone)]
 pub struct Block {
     map: Arc<Map>,
     index: u32,
@@ -99,13 +100,42 @@ impl Block {
     /// When the bytes leave the block, as an index does that leaves a slice.
     #[inline]
     pub fn write_from(&self, at: u64, bytes: &[u8]) {
-        let len = bytes.len() as u64;
-        assert!(at <= self.len && len <= self.len - at, "{}", self.outside(at, len));
-        let to = self.map.at(self.offset + at, len).as_ptr();
+        let to = self.range(at, bytes.len() as u64);
         // SAFETY: the range lies in the block; the block is this side's to write by the protocol,
         // and `bytes` cannot overlap it unless the caller made it of this very block, which the
         // copying order tolerates.
         unsafe { copy_streaming(bytes.as_ptr(), to, bytes.len()) }
+    }
+
+    /// Copies into a block that is written again and again, past the caches only when it is more than they hold.
+    ///
+    /// # Panics
+    /// As [`Block::write_from`].
+    #[inline]
+    pub fn write_warm(&self, at: u64, bytes: &[u8]) {
+        let to = self.range(at, bytes.len() as u64);
+        // SAFETY: as for `write_from`.
+        unsafe { copy_warm(bytes.as_ptr(), to, bytes.len()) }
+    }
+
+    /// Copies out of a block that is used again and again, past the caches only when it is more than they hold.
+    ///
+    /// # Panics
+    /// As [`Block::write_from`].
+    #[inline]
+    pub fn read_warm(&self, at: u64, out: &mut [u8]) {
+        let from = self.range(at, out.len() as u64);
+        // SAFETY: the range lies in the block; `out` is borrowed exclusively, so it is not this memory. What others
+        // change meanwhile arrives as some bytes, and the compiler knows nothing of them.
+        unsafe { copy_warm(from, out.as_mut_ptr(), out.len()) };
+        std::hint::black_box(out.as_mut_ptr());
+    }
+
+    /// Address of a range, which must lie in the block.
+    #[inline]
+    fn range(&self, at: u64, len: u64) -> *mut u8 {
+        assert!(at <= self.len && len <= self.len - at, "{}", self.outside(at, len));
+        self.map.at(self.offset + at, len).as_ptr()
     }
 
     /// A word of the block that both sides read and write at any time; nothing beyond its end.

@@ -116,6 +116,14 @@ impl Books {
         }
     }
 
+    /// Takes back a block whatever the other side says of it.
+    pub fn reclaim<M: TableMemory>(&mut self, table: &Table<M>, index: u32) {
+        if self.live.contains_key(&index) {
+            table.retire(index);
+            self.take_back(index);
+        }
+    }
+
     /// Takes back what the other side released, but for blocks that this side holds: those follow when it holds them
     /// no more. Returns how many came back.
     #[inline]

@@ -13,6 +13,8 @@ pub mod kind {
     pub const CALL: u32 = 2;
     /// More room for a run, in shared memory or spilt into its directory; holds acknowledged data.
     pub const OVERFLOW: u32 = 3;
+    /// Arrays that a server holds for a client; nothing in it needs recovery.
+    pub const ARRAYS: u32 = 4;
 }
 
 /// The name of a segment: the prefix, then the parts.

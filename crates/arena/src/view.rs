@@ -256,6 +256,16 @@ impl<'a> View<'a, u8> {
         std::hint::black_box(self.as_ptr());
     }
 
+    /// Copies dense bytes of this process to where they belong in this memory.
+    ///
+    /// # Panics
+    /// When this memory has less room than was said, or these are not exactly the dense side.
+    pub fn scatter_from(&self, part: &Strided, dense: &[u8]) {
+        // SAFETY: `dense` is only read, and the view of it goes with this function.
+        let dense = unsafe { View::new(NonNull::from(dense).cast(), dense.len()) };
+        dense.scatter_to(part, *self);
+    }
+
     /// Copies these dense bytes to where they belong in other shared memory.
     ///
     /// # Panics
@@ -397,6 +407,9 @@ mod tests {
             part.scatter(&out, &mut there);
             View::of(&mut out).scatter_to(&part, View::of(&mut into));
             assert_eq!(into, there, "{shape:?}");
+            let mut again = vec![0; all.len()];
+            View::of(&mut again).scatter_from(&part, &out);
+            assert_eq!(again, there, "{shape:?}");
         }
         // One long run, whole and cut.
         let many: Vec<u8> = (0..3_000_000u32).map(|i| ((i * 31) >> 3) as u8).collect();

@@ -1,20 +1,27 @@
 //! Arrays that the server holds for its clients.
 //!
 //! ```text
-//! create -> a block of the client's pool (pages of this server alone) -> calls work on it in place -> kill, or the client's end
+//! create -> a block of the client's pool -> calls work on it in place -> kill, or the client's end
 //! ```
 //!
 //! Each client has a pool of its own, so all of its memory returns to the system when it leaves;
-//! all pools together keep within one limit. Calls that touch an array take turns in the order
+//! all pools together keep within one limit. A client of this host may map its pool, and then writes and reads its
+//! arrays there while no call of its own uses them. Nothing of what this server decides by is read there: where an array
+//! lies it keeps to itself.
+//!
+//!  Calls that touch an array take turns in the order
 //! in which the requests were found: readers share it, a writer has it alone. Turns are taken
 //! for all arrays of a request at once, so the oldest request never waits for a younger one. A request
 //! whose turn has not come waits in the queue of the array, without a thread ([`crate::parked`]).
 
 use std::collections::VecDeque;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
-use forebay_arena::{Allocator, Block, Segment, SegmentSpec};
+use forebay_arena::{Allocator, Block, Segment, SegmentSpec, segments};
 use forebay_link::QuickMap;
+use forebay_link::idle::{LARGE, Trims, trim_when_idle};
 use forebay_link::pool::Budget;
 use forebay_types::held::ARRAYS;
 use forebay_types::{ArrayMeta, Code, DType, Error, Result};
@@ -39,13 +46,16 @@ struct Pool {
     segment: Segment,
     allocator: Mutex<Allocator>,
     budget: Arc<Budget>,
+    /// When the last large array was freed.
+    freed: Mutex<Instant>,
+    watched: AtomicBool,
 }
 
 /// One array.
 pub(crate) struct HeldArray {
     meta: ArrayMeta,
     pool: Arc<Pool>,
-    block: u32,
+    block: Block,
     bytes: u64,
     turns: Mutex<Turns>,
 }
@@ -82,30 +92,37 @@ impl Arrays {
         Arrays { budget, inner: Mutex::default() }
     }
 
-    /// Makes an array of that number. A large one is filled without any lock: other calls of the client
-    /// go on meanwhile.
-    pub fn create(&self, number: u64, meta: ArrayMeta, zero: bool) -> Result<()> {
+    /// Makes an array of that number; gives its block in the pool. A large one is filled without any lock: other calls
+    /// of the client go on meanwhile.
+    pub fn create(&self, number: u64, meta: ArrayMeta, zero: bool) -> Result<u32> {
         let bytes = meta.bytes()?;
-        let pool = self.pool(number)?;
+        let pool = {
+            let mut inner = lock(&self.inner);
+            if inner.by_number.contains_key(&number) {
+                return Err(taken(number));
+            }
+            self.pool(&mut inner)?
+        };
         let block = pool.take(bytes)?;
-        let held = HeldArray { meta, pool, block: block.index(), bytes, turns: Mutex::default() };
+        let index = block.index();
         if zero {
             block.view().fill(0);
         }
+        let held = HeldArray { meta, pool, block, bytes, turns: Mutex::default() };
         let mut inner = lock(&self.inner);
         if inner.by_number.contains_key(&number) {
             return Err(taken(number));
         }
         inner.by_number.insert(number, Arc::new(held));
-        Ok(())
+        Ok(index)
     }
 
-    /// The memory for an array of that number, which must be new.
-    fn pool(&self, number: u64) -> Result<Arc<Pool>> {
-        let mut inner = lock(&self.inner);
-        if inner.by_number.contains_key(&number) {
-            return Err(taken(number));
-        }
+    /// The memory of all of them.
+    pub fn segment(&self) -> Result<Segment> {
+        Ok(self.pool(&mut lock(&self.inner))?.segment.clone())
+    }
+
+    fn pool(&self, inner: &mut Inner) -> Result<Arc<Pool>> {
         match &inner.pool {
             Some(pool) => Ok(pool.clone()),
             None => Ok(inner.pool.insert(Pool::new(&self.budget)?).clone()),
@@ -149,7 +166,7 @@ impl Pool {
         // Address space only; pages are taken as they are used.
         let segment = Segment::create(&SegmentSpec {
             name: String::new(),
-            kind: 0,
+            kind: segments::kind::ARRAYS,
             up_bytes: 0,
             down_bytes: 0,
             // Each array begins at a page.
@@ -157,7 +174,8 @@ impl Pool {
             blocks: ARRAYS,
         })?;
         let allocator = Mutex::new(segment.allocator());
-        Ok(Arc::new(Pool { segment, allocator, budget: budget.clone() }))
+        let (budget, freed) = (budget.clone(), Mutex::new(Instant::now()));
+        Ok(Arc::new(Pool { segment, allocator, budget, freed, watched: AtomicBool::new(false) }))
     }
 
     fn take(&self, bytes: u64) -> Result<Block> {
@@ -186,10 +204,27 @@ impl Pool {
 
 impl Drop for HeldArray {
     fn drop(&mut self) {
-        if let Ok(block) = self.pool.segment.block(self.block) {
-            lock(&self.pool.allocator).free(block);
-        }
+        lock(&self.pool.allocator).reclaim(&self.block);
         self.pool.budget.give(self.bytes);
+        if self.bytes >= LARGE {
+            *lock(&self.pool.freed) = Instant::now();
+            trim_when_idle(&self.pool);
+        }
+    }
+}
+
+impl Trims for Pool {
+    fn watched(&self) -> &AtomicBool {
+        &self.watched
+    }
+
+    fn idle(&self) -> Duration {
+        lock(&self.freed).elapsed()
+    }
+
+    fn trim(&self) -> bool {
+        lock(&self.allocator).trim();
+        true
     }
 }
 
@@ -239,7 +274,7 @@ impl Turn {
         if asked != meta && !flat {
             return Err(Error::bad(format!("the array {} is {meta}, not {asked}", self.number)));
         }
-        self.held.pool.segment.block(self.held.block)
+        Ok(self.held.block.clone())
     }
 }
 

@@ -91,6 +91,9 @@ fn attach_one(shared: &Arc<Shared>, mut wire: Wire) -> Result<()> {
         wire.answer(id, &attached(shared), &[])?;
         return files::converse(shared, client, FileLine::over(wire));
     }
+    if let Ok(ServerRequest::Arrays { client }) = request {
+        return hand_arrays_over(shared, &mut wire, id, client);
+    }
     let (client, accepted) = match request.and_then(|r| attach(shared, &mut wire, id, r, message.fds)) {
         Ok(accepted) => accepted,
         Err(e) => {
@@ -111,6 +114,18 @@ fn attached(shared: &Shared) -> Attached {
     Attached { incarnation: shared.incarnation, pid: std::process::id(), name: shared.name.clone() }
 }
 
+/// Gives a client of this host the segment of its arrays.
+fn hand_arrays_over(shared: &Shared, wire: &mut Wire, id: u64, client: u64) -> Result<()> {
+    let segment = match wire.net() {
+        None => shared.peer(client).and_then(|peer| peer.arrays.segment()),
+        Some(_) => Err(Error::bad("arrays are seen by clients of their own host only")),
+    };
+    match segment {
+        Ok(segment) => wire.answer(id, &attached(shared), &[segment.fd()]),
+        Err(e) => wire.refuse(id, &e),
+    }
+}
+
 /// Agrees with a client on the link.
 fn attach(
     shared: &Shared,
@@ -120,7 +135,7 @@ fn attach(
     fds: Vec<std::os::fd::OwnedFd>,
 ) -> Result<(u64, Accepted)> {
     let ServerRequest::Attach { client } = request else {
-        return Err(Error::internal("a connection for files is no link of calls"));
+        return Err(Error::internal("a connection for files or arrays is no link of calls"));
     };
     if lock(&shared.peers).len() >= CLIENTS {
         return Err(Error::new(

@@ -31,7 +31,7 @@ fn arrays(call: &Call) -> Result<&Arrays> {
 }
 
 fn create(call: &mut Call) -> Result<()> {
-    let [number, dtype, order, zero, shape] = call.args()?;
+    let [number, dtype, order, zero, shape, _] = call.args()?;
     let number = number.i64()? as u64;
     let meta = ArrayMeta {
         dtype: DType::from_code(dtype.i64()? as u8)?,
@@ -47,7 +47,8 @@ fn create(call: &mut Call) -> Result<()> {
     if zero && meta.bytes()? >= LARGE {
         standing::leave();
     }
-    arrays(call)?.create(number, meta, zero)
+    let block = arrays(call)?.create(number, meta, zero)?;
+    call.arg(5)?.set(block)
 }
 
 fn kill(call: &mut Call) -> Result<()> {

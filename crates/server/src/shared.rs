@@ -207,6 +207,15 @@ impl Shared {
         lock(&self.peers).iter().any(|peer| peer.client == client && !peer.is_gone())
     }
 
+    /// A client that is there, by the link of its calls: the one that came last, if it has come again.
+    pub fn peer(&self, client: u64) -> Result<Arc<Peer>> {
+        let peers = lock(&self.peers);
+        let found = peers.iter().rfind(|peer| peer.client == client && !peer.is_gone());
+        found
+            .cloned()
+            .ok_or_else(|| Error::new(Code::NotFound, format!("no client {client} is attached here")))
+    }
+
     /// Wakes the threads that nap.
     pub fn hurry(&self) {
         let _order = lock(&self.ticks);

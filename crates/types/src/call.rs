@@ -108,6 +108,12 @@ pub enum ServerRequest {
         /// Number of the client.
         client: u64,
     },
+    /// Give me the segment in which you hold my arrays ([`crate::held`]). Answer: [`Attached`] with it, and this
+    /// connection ends.
+    Arrays {
+        /// Number of the client.
+        client: u64,
+    },
 }
 
 /// What a server says to a client that attached itself.

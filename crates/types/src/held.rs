@@ -6,13 +6,17 @@
 //! dense, the last index running fastest. In `put` and `get` the array itself stands for its
 //! bytes, and is passed as every reference is: at the place [`crate::call::Location::Held`].
 //!
+//! All arrays of a client lie in one segment of the server's, which a client of the same host may ask for
+//! ([`crate::call::ServerRequest::Arrays`]): it then writes and reads them there by itself, while no call of its own uses
+//! them.
+//!
 //! An array lives until it is removed or the client's connection ends.
 
 /// Names that begin so belong to Forebay.
 pub const OWN: &str = "forebay/";
-/// Makes an array; all zero if that is wished, else of undefined content.
-pub const CREATE: &str =
-    "forebay/array/create(in number:u64, in dtype:u8, in order:u8, in zero:bool, in shape:u64[rank])";
+/// Makes an array; all zero if that is wished, else of undefined content. What comes back is the number of its block in
+/// the segment of this client's arrays.
+pub const CREATE: &str = "forebay/array/create(in number:u64, in dtype:u8, in order:u8, in zero:bool, in shape:u64[rank], out block:u32)";
 /// Writes a part.
 pub const PUT: &str = "forebay/array/put(in item:u64, in offset:u64, in shape:u64[rank], in strides:i64[rank], inout array:u8[m], in data:u8[n])";
 /// Reads a part.

@@ -81,7 +81,12 @@ class Reference(_forebay.Reference):
 
     def _room(self, axes: list[Axis]) -> NDArray[Any]:
         """An array for a part, its content undefined."""
-        return np.empty([count for _, count, _, squeeze in axes if not squeeze], dtype=self.dtype)
+        return np.empty(_extents(axes), dtype=self.dtype)
+
+    def _fits(self, value: Any, axes: list[Axis]) -> bool:
+        """Whether a value goes into a part as it is, neither converted nor repeated."""
+        is_array = isinstance(value, np.ndarray)
+        return is_array and value.dtype == self.dtype and value.shape == tuple(_extents(axes))
 
     def __getitem__(self, sel: Selection) -> NDArray[Any]:
         return self.get(sel)
@@ -89,6 +94,8 @@ class Reference(_forebay.Reference):
     def __setitem__(self, sel: Selection, value: Any) -> None:
         """As NumPy does it: the value is converted and repeated as needed."""
         axes, after = plan(sel, self.shape)
+        if after is None and self._fits(value, axes):
+            return self.write(value, axes)
         part = self._room(axes)
         (part if after is None else part[after])[...] = value
         self.write(part, axes)
@@ -106,3 +113,8 @@ class Reference(_forebay.Reference):
 
     def __repr__(self) -> str:
         return f"<forebay.Reference {self.dtype}{self.shape} on {self.server!r}>"
+
+
+def _extents(axes: list[Axis]) -> list[int]:
+    """The shape of a part."""
+    return [count for _, count, _, squeeze in axes if not squeeze]

@@ -6,6 +6,7 @@
 mod again;
 mod canceller;
 mod carrying;
+mod checked;
 mod together;
 
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use super::connection::{Connection, Pending, Returned, Told};
 use super::estimate::{Size, bytes_of};
 use super::files::{self, Carried, LocalFile};
 use super::queue::{self, End, Queued, WaitingCall};
-use super::reference::{self, Reference};
+use super::reference;
 use super::reply::Printed;
 use super::request;
 use super::table::Offer;
@@ -33,6 +34,7 @@ use again::Tries;
 use carrying::Returning;
 
 pub use canceller::Canceller;
+pub(super) use checked::{Checked, Made, with_first};
 pub use together::{cancel_all, probe_any, wait_all, wait_any};
 
 /// The connection to a server may be cut so often under one call: before anything of it was sent, and after.
@@ -114,12 +116,6 @@ pub struct Future<'a> {
     answered: Option<Arc<ServerInfo>>,
 }
 
-/// Arrays travel in the order that the service demands.
-fn in_order(signature: &Signature, args: &mut [Arg<'_>]) -> Result<()> {
-    let mut demanded = signature.passed().zip(args).filter_map(|(param, arg)| Some((param.order?, arg)));
-    demanded.try_for_each(|(order, arg)| arg.travel_in(order))
-}
-
 impl<'a> Future<'a> {
     pub(super) fn send(inner: &Arc<Inner>, name: &str, args: Vec<Arg<'a>>, how: How) -> Result<Future<'a>> {
         // Before a server is waited for: nobody can work on what is lost.
@@ -135,11 +131,7 @@ impl<'a> Future<'a> {
         how: How,
         make: impl FnOnce(&Signature) -> Result<Vec<Arg<'a>>>,
     ) -> Result<Future<'a>> {
-        Future::send_made(inner, name, how, |inner, signature| {
-            let args = make(signature)?;
-            let first = reference::first(inner, name, &args)?;
-            Ok((args, first))
-        })
+        Future::send_made(inner, name, how, |inner, signature| with_first(inner, name, make(signature)?))
     }
 
     /// Sends a call whose arguments are made of the signature, with the first thing that they refer to. One that does not
@@ -148,34 +140,19 @@ impl<'a> Future<'a> {
         inner: &Arc<Inner>,
         name: &str,
         how: How,
-        make: impl FnOnce(&Arc<Inner>, &Signature) -> Result<(Vec<Arg<'a>>, Option<Reference>)>,
+        make: impl FnOnce(&Arc<Inner>, &Signature) -> Made<'a>,
     ) -> Result<Future<'a>> {
         inner.check_process()?;
+        let begun = how.timed.then(Instant::now);
         // A call is large: it is made where the caller has it, and not moved.
-        let sent = Future::try_to_send(inner, name, how, make);
+        let sent = match Checked::made(inner, name, &how, make) {
+            Ok(call) => Future::begin(inner.clone(), call, how, begun),
+            Err(e) => Err(e),
+        };
         if let Err(e) = &sent {
             inner.failures.note(name, e, None);
         }
         sent
-    }
-
-    fn try_to_send(
-        inner: &Arc<Inner>,
-        name: &str,
-        how: How,
-        make: impl FnOnce(&Arc<Inner>, &Signature) -> Result<(Vec<Arg<'a>>, Option<Reference>)>,
-    ) -> Result<Future<'a>> {
-        let begun = how.timed.then(Instant::now);
-        let mut offer = inner.find(name, how.tied.as_deref(), how.allowed)?;
-        // Where calls are of unlike length, the time of each tells.
-        let begun = begun.or_else(|| offer.signature.cost().map(|_| Instant::now()));
-        let (mut args, first) = make(inner, &offer.signature)?;
-        in_order(&offer.signature, &mut args)?;
-        args.iter().try_for_each(|a| a.check().map_err(|e| e.within(name)))?;
-        let mut given: Vec<Given> = args.iter().map(Arg::given).collect();
-        offer.signature.check(&mut given)?;
-        let bound = first.map(|r| reference::holder(inner, &mut offer, &r)).transpose()?;
-        Future::begin(inner.clone(), offer, bound, (args, given), (how, begun))
     }
 
     /// Sends a call of a server's own services.
@@ -183,50 +160,68 @@ impl<'a> Future<'a> {
         inner: &Arc<Inner>,
         server: &Arc<Connection>,
         signature: &Signature,
-        mut args: Vec<Arg<'a>>,
+        args: Vec<Arg<'a>>,
     ) -> Result<Future<'a>> {
         inner.check_process()?;
-        in_order(signature, &mut args)?;
-        let mut given: Vec<Given> = args.iter().map(Arg::given).collect();
-        signature.check(&mut given)?;
         let offer = Arc::new(Offer::of(signature.clone(), server.info.clone()));
-        Future::begin(
-            inner.clone(),
-            offer,
-            Some(server.clone()),
-            (args, given),
-            (How { allowed: None, timed: false, transfer: Transfer::Nowait, tied: None }, None),
-        )
+        let mut call = Checked::of(inner, offer, args)?;
+        call.bound = Some(server.clone());
+        let how = How { allowed: None, timed: false, transfer: Transfer::Nowait, tied: None };
+        Future::begin(inner.clone(), call, how, None)
     }
 
-    fn begin(
+    /// Sends a call.
+    pub(super) fn begin(
         inner: Arc<Inner>,
-        offer: Arc<Offer>,
-        bound: Option<Arc<Connection>>,
-        (args, given): (Vec<Arg<'a>>, Vec<Given>),
-        (how, begun): (How, Option<Instant>),
+        call: Checked<'a>,
+        how: How,
+        begun: Option<Instant>,
     ) -> Result<Future<'a>> {
-        let How { allowed, transfer, tied, .. } = how;
-        let id = inner.next_id();
-        let kept = match transfer {
-            Transfer::Copy => copies(&inner, &offer.signature, &args)?,
+        let kept = match how.transfer {
+            Transfer::Copy => copies(&inner, &call.offer.signature, &call.args)?,
             _ => Vec::new(),
         };
-        let files = match offer.signature.has_files() {
+        let files = match call.offer.signature.has_files() {
             true => {
-                let whose = format_args!("a call of {}", offer.signature.name());
-                files::files_of(offer.signature.passed(), &args, &whose)
-                    .map_err(|e| e.within(offer.signature.name()))?
+                let name = call.offer.signature.name();
+                files::files_of(call.offer.signature.passed(), &call.args, &format_args!("a call of {name}"))
+                    .map_err(|e| e.within(name))?
             }
             false => Vec::new(),
         };
-        let mut sent = Ok(Future {
+        // Where calls are of unlike length, the time of each tells.
+        let begun = begun.or_else(|| call.offer.signature.cost().map(|_| Instant::now()));
+        let mut sent = Ok(Future::new(inner, call, how, State::Taken));
+        if let Ok(future) = &mut sent {
+            (future.kept, future.files, future.begun) = (kept, files, begun);
+            if let Err(e) = future.set_out() {
+                sent = Err(e);
+            }
+        }
+        sent
+    }
+
+    /// A call that is at a server already.
+    pub(super) fn under_way(
+        inner: Arc<Inner>,
+        call: Checked<'a>,
+        how: How,
+        (connection, pending): (Arc<Connection>, Arc<Pending>),
+    ) -> Future<'a> {
+        Future::new(inner, call, how, State::Sent { connection, pending })
+    }
+
+    #[inline]
+    fn new(inner: Arc<Inner>, call: Checked<'a>, how: How, state: State) -> Future<'a> {
+        let Checked { id, offer, args, given, bound } = call;
+        let How { allowed, transfer, tied, .. } = how;
+        Future {
             inner,
             offer,
             args,
-            kept,
+            kept: Vec::new(),
             given,
-            files,
+            files: Vec::new(),
             carried: None,
             returning: None,
             transfer,
@@ -234,21 +229,15 @@ impl<'a> Future<'a> {
             issue: 0,
             tries: None,
             allowed,
-            begun,
+            begun: None,
             timing: Timing::default(),
-            state: State::Taken,
+            state,
             bound,
             tied,
             given_up: None,
             printed: None,
             answered: None,
-        });
-        if let Ok(future) = &mut sent
-            && let Err(e) = future.set_out()
-        {
-            sent = Err(e);
         }
-        sent
     }
 
     /// Sends it for the first time.
@@ -412,9 +401,10 @@ impl<'a> Future<'a> {
         let patience =
             if self.bound.is_some() { Duration::ZERO } else { self.inner.patience_within(self.allowed) };
         let began = *self.tries().waits.get_or_insert_with(Instant::now);
+        let mut again = super::LOOK_AGAIN;
         while began.elapsed() < patience {
             self.inner.interrupted()?;
-            std::thread::sleep(super::LOOK_AGAIN);
+            std::thread::sleep(again.pause());
             self.inner.refresh();
             // One that was lost and is offered still, or again, may be well by now.
             self.tries().without.clear();

@@ -139,6 +139,11 @@ impl Queue {
         self.stirred.load(Ordering::Relaxed)
     }
 
+    /// Whether no call waits, and none is to be looked after.
+    pub fn is_empty(&self) -> bool {
+        self.len.load(Ordering::Relaxed) == 0 && !self.is_stirred()
+    }
+
     /// Whether calls of that service wait.
     pub fn has(&self, service: &str) -> bool {
         self.len.load(Ordering::Relaxed) > 0 && lock(&self.lines).by_service.contains_key(service)

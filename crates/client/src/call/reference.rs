@@ -11,10 +11,10 @@
 //! # Ok::<(), forebay_types::Error>(())
 //! ```
 //!
-//! The way of the data: `put` copies into this client's segment and the server from there into
-//! memory of its own; a call that is given the reference works on that memory in place; `get`
-//! goes the way back. The array lives until it is killed, dropped, or this client is gone; a
-//! server that is lost takes it along.
+//! The way of the data: an array lies in memory of its server, and a call that is given the reference works on it in
+//! place. On the same host `put` and `get` of all but small ones copy there and from there ([`super::near`]); otherwise
+//! `put` copies into this client's segment, or sends, and the server copies from there into its memory, and `get` goes the
+//! way back. The array lives until it is killed, dropped, or this client is gone; a server that is lost takes it along.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,9 +24,10 @@ use forebay_arena::zeros;
 use forebay_types::held::{CREATE, GET, KILL, PUT};
 use forebay_types::{ArrayMeta, Code, DType, Error, Order, Result, Selection, Shape, Signature, Strided};
 
-use super::args::Arg;
+use super::args::{Arg, Value};
 use super::connection::Connection;
 use super::future::Future;
+use super::near::{self, Copying, Near, Uses};
 use super::table::Offer;
 use super::tied::Only;
 use super::{Client, Inner, SLICE, Sent, lock};
@@ -58,6 +59,8 @@ struct Held {
     home: Arc<Home>,
     number: u64,
     meta: ArrayMeta,
+    /// Where it lies, if this process sees it there.
+    near: Option<Near>,
     killed: AtomicBool,
 }
 
@@ -112,11 +115,12 @@ impl Client {
                 On::Server(_) | On::Any => inner.home(only.as_ref(), &tried),
             }?;
             match create_on(inner, &home, &meta, zero) {
-                Ok(number) => {
+                Ok((number, block)) => {
                     *lock(&inner.newest) = Arc::downgrade(&home);
+                    let near = Near::new(inner, &home.0, block, meta.bytes()?);
                     let inner = inner.clone();
                     let killed = AtomicBool::new(false);
-                    return Ok(Reference(Arc::new(Held { inner, home, number, meta, killed })));
+                    return Ok(Reference(Arc::new(Held { inner, home, number, meta, near, killed })));
                 }
                 Err(e) if e.code() == Code::ServerLost && !matches!(on, On::With(_)) => {
                     tried.push(home.0.info.incarnation);
@@ -127,7 +131,8 @@ impl Client {
     }
 }
 
-fn create_on(inner: &Arc<Inner>, home: &Home, meta: &ArrayMeta, zero: bool) -> Result<u64> {
+/// The number of the new array, and its block at the server.
+fn create_on(inner: &Arc<Inner>, home: &Home, meta: &ArrayMeta, zero: bool) -> Result<(u64, u32)> {
     let number = inner.next_id();
     let extents = meta.shape.extents();
     let args = vec![
@@ -137,16 +142,21 @@ fn create_on(inner: &Arc<Inner>, home: &Home, meta: &ArrayMeta, zero: bool) -> R
         zero.into(),
         Arg::from(extents),
     ];
-    wait(inner, Future::send_to(inner, &home.0, &own()?.create, args)?)?;
-    Ok(number)
+    let returned = wait(inner, Future::send_to(inner, &home.0, &own()?.create, args)?)?;
+    let block = match *returned {
+        [Value::Scalar(block)] => block.as_i64().and_then(|block| u32::try_from(block).ok()),
+        _ => None,
+    };
+    let nowhere = || Error::new(Code::Corrupt, "a server has made an array and does not say where");
+    Ok((number, block.ok_or_else(nowhere)?))
 }
 
 /// Waits, looking at the user's check.
-fn wait(inner: &Inner, mut future: Future) -> Result<()> {
+fn wait(inner: &Inner, mut future: Future) -> Result<Vec<Value>> {
     loop {
         match future.wait(Some(SLICE)) {
             Err(e) if e.code() == Code::Timeout => inner.interrupted()?,
-            done => return done.map(drop),
+            done => return done,
         }
     }
 }
@@ -199,6 +209,11 @@ impl Reference {
         self.0.number
     }
 
+    /// Who uses the array, if that is of interest here.
+    pub(super) fn uses(&self) -> Option<&Arc<Uses>> {
+        self.0.near.as_ref().map(|near| &near.uses)
+    }
+
     fn alive(&self) -> Result<()> {
         self.0.alive()
     }
@@ -228,7 +243,7 @@ impl Reference {
         let (source, apart) = data.parts();
         if apart.is_none() && given.order == self.0.meta.order && strided.is_dense(given.order) {
             let whole = together(&strided)?;
-            return self.copy(&own()?.put, &whole, Arg::In(bytes, source));
+            return self.copy(true, &whole, Arg::In(bytes, source));
         }
         let data = match (apart, given.order) {
             // A part travels row-major, and these have the axes in the order given.
@@ -236,7 +251,7 @@ impl Reference {
             (None, Order::C) => Arg::In(bytes, source),
             (None, Order::F) => Arg::Strided(bytes, Strided::dense(given)?, source),
         };
-        self.copy(&own()?.put, &strided, data)
+        self.copy(true, &strided, data)
     }
 
     /// Reads a part (all of it by default).
@@ -281,7 +296,7 @@ impl Reference {
     ) -> Result<()> {
         let bytes = flat(strided.bytes())?;
         if apart.is_none() && meta.order == self.meta().order && strided.is_dense(meta.order) {
-            return self.copy(&own()?.get, &together(strided)?, Arg::Mut(bytes, out));
+            return self.copy(false, &together(strided)?, Arg::Mut(bytes, out));
         }
         // A part travels row-major, whichever way the axes of these lie.
         let target = match (apart, meta.order) {
@@ -289,10 +304,43 @@ impl Reference {
             (None, Order::C) => Arg::Mut(bytes, out),
             (None, Order::F) => Arg::StridedMut(bytes, Strided::dense(meta)?, out),
         };
-        self.copy(&own()?.get, strided, target)
+        self.copy(false, strided, target)
     }
 
-    fn copy(&self, service: &Signature, part: &Strided, data: Arg) -> Result<()> {
+    /// Writes or reads a part.
+    fn copy(&self, writes: bool, part: &Strided, mut data: Arg) -> Result<()> {
+        match near::can_move(part, &data) && self.copy_here(writes, part, &mut data)? {
+            true => Ok(()),
+            false => self.copy_there(writes, part, data),
+        }
+    }
+
+    /// Does it in this thread, if the array lies where it can, and no call uses it; says whether it did.
+    fn copy_here(&self, writes: bool, part: &Strided, data: &mut Arg) -> Result<bool> {
+        let Some(near) = &self.0.near else { return Ok(false) };
+        let Some(_copying) = self.copying(&near.uses, writes, part.bytes() >= near::LARGE)? else {
+            return Ok(false);
+        };
+        // By its server, if that is lost: it says so.
+        let Some(block) = near.block(&self.0.home.0) else { return Ok(false) };
+        Ok(near::move_part(&block, part, data))
+    }
+
+    /// Has the array for this thread: at once, or, if it is worth waiting, behind the calls that use it.
+    fn copying<'u>(&self, uses: &'u Uses, writes: bool, may_wait: bool) -> Result<Option<Copying<'u>>> {
+        let copying = uses.copy(writes);
+        if copying.is_some() || !may_wait {
+            return Ok(copying);
+        }
+        let nothing = Strided::new(1, 0, Shape::new(&[0])?, &[1], 0)?;
+        let data = if writes { Arg::In(flat(0)?, &[]) } else { Arg::Mut(flat(0)?, &mut []) };
+        self.copy_there(writes, &nothing, data)?;
+        Ok(uses.copy_soon(writes, || while self.0.home.0.drain() {}))
+    }
+
+    /// Does it by a call.
+    fn copy_there(&self, writes: bool, part: &Strided, data: Arg) -> Result<()> {
+        let service = if writes { &own()?.put } else { &own()?.get };
         let strides = part.strides();
         let all = Arg::Ref(flat(self.0.meta.bytes()? as usize)?, Cow::Borrowed(self));
         let args = vec![
@@ -304,12 +352,15 @@ impl Reference {
             data,
         ];
         let sent = Future::send_to(&self.0.inner, &self.0.home.0, service, args);
-        wait(&self.0.inner, sent.map_err(|e| e.within(self))?).map_err(|e| e.within(self))
+        wait(&self.0.inner, sent.map_err(|e| e.within(self))?).map_err(|e| e.within(self)).map(drop)
     }
 
     /// Frees the array; calls that were sent before still have it.
     pub fn kill(&self) -> Result<()> {
         self.alive()?;
+        if let Some(uses) = self.uses() {
+            uses.close();
+        }
         let args = vec![self.0.number.into()];
         wait(&self.0.inner, Future::send_to(&self.0.inner, &self.0.home.0, &own()?.kill, args)?)?;
         self.0.killed.store(true, Ordering::Relaxed);

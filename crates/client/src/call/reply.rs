@@ -132,6 +132,17 @@ pub(super) fn take(
     result
 }
 
+/// Reads the reply of a call that has not failed and whose results all stand in it.
+pub(super) fn take_short(signature: &Signature, reply: &[u8], args: &mut [Arg]) -> Option<Vec<Value>> {
+    let mut items = Vec::new();
+    let (outcome, data) = get_outcome(reply, 0, &mut items).ok()?;
+    if outcome.code != 0 {
+        return None;
+    }
+    let data = reply.get(data..).unwrap_or_default();
+    results(signature, args, &items, Came { data, chunks: &[], turned: false }).ok()
+}
+
 fn results(signature: &Signature, args: &mut [Arg], items: &[Item], came: Came) -> Result<Vec<Value>> {
     if !signature.params().iter().any(|p| p.way.comes()) {
         return Ok(Vec::new());
@@ -170,7 +181,7 @@ fn fill(arg: &mut Arg, index: usize, item: &Item, came: Came) -> Option<()> {
             return ours.map(|(_, chunk)| chunk).find_map(|chunk| match chunk {
                 Chunk::Block(block, _) => arg.take_view(meta, block.view().part(0, arg.len())?),
                 Chunk::Copied(bytes) => arg.take(meta, bytes.get(..arg.len())?),
-                Chunk::Lease(_) => None,
+                Chunk::Lease(_) | Chunk::Held { .. } => None,
             });
         }
         Location::Block(at) => {

@@ -6,7 +6,7 @@ use crate::pool::{Budget, Pool};
 use crate::stream::Flusher;
 use crate::watch::Watch;
 use crate::wire::Wire;
-use forebay_arena::Doorbell;
+use forebay_arena::{Doorbell, Segment, segments};
 use forebay_host::Process;
 use forebay_types::call::{Attached, ServerRequest, word};
 use forebay_types::directory::ServerInfo;
@@ -117,12 +117,28 @@ fn by_socket(to: &Target) -> Result<Ends, NotLetIn> {
 
 fn by_network(to: &Target, (address, key): &(Address, Key)) -> Result<Ends, NotLetIn> {
     let mut wire = greet_there(address, &key.clone().into())?;
+    wire.bear(to.silence)?;
     let request = ServerRequest::Attach { client: to.client };
     let (answer, _) = wire.ask_with(&request, &[], PATIENCE).map_err(NotLetIn::answered)?;
     agree(to.server, answer)?;
     let pool = Pool::new(&Budget::new(room()));
     let stream = wire.into_calls()?;
     Ok(super::by_network(network::of_client(stream, pool, to.flusher.clone(), to.silence)))
+}
+
+/// Asks a server of this host for the segment in which it holds this client's arrays. One that its maker could cut short
+/// is refused, as is any other segment.
+pub fn dial_arrays(to: &Target) -> Result<Segment> {
+    let mut wire = greet(to, Path::new(&to.server.socket))?;
+    let request = ServerRequest::Arrays { client: to.client };
+    let (answer, fds) = wire.ask_while(&request, &[], |process| (to.still)(process))?;
+    agree(to.server, answer)?;
+    let fd = fds.into_iter().next();
+    let segment = Segment::from_fd_alone(fd.ok_or_else(|| Error::new(Code::Corrupt, "no segment came"))?)?;
+    match segment.kind() {
+        segments::kind::ARRAYS => Ok(segment),
+        other => Err(Error::new(Code::Corrupt, format!("a segment of kind {other} holds no arrays"))),
+    }
 }
 
 /// Greets a server. One that closes the connection before a word is at its end, which the next attempt tells, or has

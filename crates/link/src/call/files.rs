@@ -62,6 +62,7 @@ fn by_network(
     (address, key): &(crate::net::Address, crate::net::Key),
 ) -> Result<FileLine, NotLetIn> {
     let mut wire = greet_there(address, &key.clone().into())?;
+    wire.bear(to.silence)?;
     let request = ServerRequest::Files { client: to.client };
     let (answer, _) = wire.ask_with(&request, &[], PATIENCE).map_err(NotLetIn::answered)?;
     agree(to.server, answer)?;

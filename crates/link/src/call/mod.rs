@@ -45,7 +45,7 @@ use std::os::fd::BorrowedFd;
 
 pub use crate::stream::Flusher;
 pub use accept::Accepted;
-pub use dial::{NotLetIn, Target, dial};
+pub use dial::{NotLetIn, Target, dial, dial_arrays};
 pub use files::{FileFrame, FileLine, Still, dial_files};
 pub use memory::{BLOCKS, NotLent, Peek, ShmLink, ShmReceiver, ShmSender, breathe, room};
 

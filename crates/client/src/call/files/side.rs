@@ -4,6 +4,7 @@ use std::cell::OnceCell;
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
 
+use forebay_arena::Segment;
 use forebay_host::fork::own_pid;
 use forebay_link::call::{self, FileLine, Still, Target};
 use forebay_link::net::{Address, Key};
@@ -93,6 +94,16 @@ impl FileSide {
     }
 
     fn dial(&self, inner: &Inner, connection: &Connection) -> Result<FileLine, Sent> {
+        self.to(inner, connection, |target| call::dial_files(target).map_err(judged))
+    }
+
+    /// The segment of the arrays that the server holds for this client.
+    pub fn dial_arrays(&self, inner: &Inner, connection: &Connection) -> Result<Segment> {
+        self.to(inner, connection, call::dial_arrays)
+    }
+
+    /// Comes to the server once more.
+    fn to<T>(&self, inner: &Inner, connection: &Connection, dial: impl FnOnce(&Target) -> T) -> T {
         let Route { client, by_socket, door, silence } = &self.route;
         let knock = Knock::at(&connection.info);
         let target = Target {
@@ -105,7 +116,7 @@ impl FileSide {
             flusher: &inner.flusher,
             still: &|process| knock.still(process),
         };
-        call::dial_files(&target).map_err(judged)
+        dial(&target)
     }
 
     /// The server need not keep these any longer.
