@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use forebay_client::call::{BagOptions, Client, Future, Next, Value};
 use forebay_link::Wire;
@@ -13,6 +13,7 @@ use forebay_server::{Running, Server};
 use forebay_types::call::ServerRequest;
 use forebay_types::file::{FileIdentity, FileRequest, KeptFile, PIECE_BYTES, SeenFile};
 use forebay_types::{Code, Error, Result};
+use rustix::process::Signal;
 
 use crate::roles::{World, until};
 
@@ -356,4 +357,52 @@ fn files_of_tasks_that_find_no_room_beside_those_of_others_wait_for_it() {
     codes.sort_unstable_by_key(|code| code.map(|code| code as u32));
     assert_eq!((has_waited, codes), (true, vec![None, None, None, None, Some(Code::Full)]));
     server.stop();
+}
+
+#[test]
+fn who_asks_a_bag_for_results_waits_no_longer_than_he_says_while_a_file_comes() {
+    if !crate::OVER_NETWORK {
+        return;
+    }
+    let world = World::new();
+    let server = world.server("one", 1);
+    let client = world.client();
+    let (bytes, dir) = (400i64 << 20, world.dir.path().join("mine"));
+    fs::create_dir(&dir).unwrap();
+    let to = dir.join("to");
+    let mut bag = client.bag("holes", BagOptions::default()).unwrap();
+    let mut given = false;
+    let part = || fs::read_dir(&dir).unwrap().map(|e| e.unwrap().metadata().unwrap().len()).max();
+    let (mut is_stopped, mut over, mut later) = (false, 0, 0);
+    loop {
+        let (began, wait) = (Instant::now(), Duration::from_millis(if is_stopped { 300 } else { 30 }));
+        let next = bag.next(Some(wait)).unwrap();
+        assert!(began.elapsed() < wait + Duration::from_secs(1), "{:?}", began.elapsed());
+        match next {
+            Next::Input if !given => {
+                bag.add(vec![bytes.into(), to.to_str().unwrap().into()]).unwrap();
+                given = true;
+            }
+            Next::Input => bag.end(),
+            Next::Task(task) => {
+                task.outcome.unwrap();
+                over += 1;
+            }
+            Next::Later if later == 0 && part().is_some_and(|part| part > 0) => {
+                later = 1;
+                is_stopped = true;
+                server.signal(Signal::STOP);
+            }
+            Next::Later if is_stopped => {
+                later += 1;
+                is_stopped = later < 3;
+                if !is_stopped {
+                    server.signal(Signal::CONT);
+                }
+            }
+            Next::Later => {}
+            Next::Over => break,
+        }
+    }
+    assert_eq!((over, later, fs::metadata(&to).unwrap().len()), (1, 3, bytes as u64));
 }

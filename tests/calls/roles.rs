@@ -321,6 +321,12 @@ fn services(name: &str) -> Result<Server> {
             let [a, b] = call.args()?;
             std::fs::copy(a.str()?, b.str()?).map(drop).map_err(|e| Error::io("cannot copy", e))
         })?
+        .service("holes(in bytes:i64, out to:file)", |call| {
+            let [bytes, to] = call.args()?;
+            let bytes = bytes.i64()? as u64;
+            let made = std::fs::File::create(to.str()?).and_then(|file| file.set_len(bytes));
+            made.map_err(|e| Error::io("cannot write", e))
+        })?
         .service("reverse(in text:bytes, out txet:bytes)", |call| {
             let [text, mut txet] = call.args()?;
             let back: Vec<u8> = text.bytes()?.iter().rev().copied().collect();

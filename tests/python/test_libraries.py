@@ -185,7 +185,7 @@ def test_complex_results_and_factors_of_singular_matrices_come_back(blas: fb.Cli
 
 
 def test_the_command_line_fails_for_a_status_and_prints_what_came_back(blas: fb.Client, place: Place) -> None:
-    assert "dgesv" in blas.services
+    until(lambda: "dgesv" in blas.services, what="the service")
     words = ("call", "dgesv", "1", "1", "1x1:f64", "1:i32", "1x1:f64")
     out, err = ended(place.forebay(*words), 1)
     assert "info = 1" in out and "dgesv: its status info is 1" in err, (out, err)

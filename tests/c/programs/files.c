@@ -52,6 +52,11 @@ static void one_by_one(fb_client *client)
     OK(fb_call_async(client, "append",
                      (const fb_arg[]){ FB_IN_FILE(path), FB_IN_STR("later"), FB_OUT_FILE(to), FB_OUT_I64(&length) }, 4,
                      &future));
+    fb_future *second = NULL;
+    FAILS(FB_BAD_ARGUMENT, "which is under way",
+          fb_call_async(client, "append",
+                        (const fb_arg[]){ FB_IN_FILE(path), FB_IN_STR("x"), FB_OUT_FILE("./later"), FB_OUT_I64(&length) }, 4,
+                        &second));
     OK(fb_wait(future, FB_FOREVER));
     OK(fb_future_free(future));
     CHECK(has("later", "mesh later"));
@@ -88,6 +93,8 @@ static void together(fb_client *client)
         const fb_arg args[] = { FB_IN_FILE("in"), FB_IN_STR(text), FB_OUT_FILE(name), FB_OUT_I64(&lengths[i]) };
         OK(fb_bag_add(bag, args, 4, FB_FOREVER, NULL));
     }
+    const fb_arg again[] = { FB_IN_FILE("in"), FB_IN_STR("x"), FB_OUT_FILE("task0"), FB_OUT_I64(&first) };
+    FAILS(FB_BAD_ARGUMENT, "task 0 of a map of append", fb_bag_add(bag, again, 4, FB_FOREVER, NULL));
     OK(fb_bag_end(bag));
     for (int i = 0; i < TASKS; ++i) {
         OK(fb_bag_next(bag, FB_FOREVER, &index, &outcome));

@@ -337,8 +337,8 @@ def connect(
     ``turns``: each server in turn, at once. A function is given a :class:`TaskView` and a list of :class:`ServerView`, the
     one first whose turn it is, and returns one of the list, or None, which leaves it to ``least``. It is asked of a call in
     the thread that makes it, of a task of a map in the thread that asks for results or, meanwhile, in one of this client's;
-    a task for which the server that it names has no room waits and is asked again. What it calls itself goes by ``least``,
-    and so does what it fails for: the first failure is told as a ``RuntimeWarning``.
+    a task for which the server that it names has no room waits and is asked again. What it calls and maps itself goes by
+    ``least``, and so does what it fails for: the first failure is told as a ``RuntimeWarning``.
 
     ``silence``: for so many seconds, from 1 to 3600, a server on another host may say nothing before it is lost and its
     calls go elsewhere; ``FOREBAY_SILENCE`` if not given, 10 without it. One that computes, or receives what is sent to it,

@@ -5,29 +5,65 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use forebay_link::call::Still;
-use forebay_types::Error;
+use forebay_types::{Code, Error};
 
 use super::driver::{Driver, State};
-use super::job::Job;
+use super::job::{Job, Returning};
 use super::{PATIENCE, closed};
-use crate::call::Sent;
 use crate::call::connection::Connection;
 use crate::call::files::{self, Carried};
 use crate::call::pace::Ns;
+use crate::call::{Sent, lock};
 
 /// A server whose scratch space was full is tried again so soon, if nothing ends there before.
 const AGAIN: Ns = 100_000_000;
 
 impl Driver {
-    /// Moves files of a task.
-    pub(super) fn carrying<T>(&self, carry: impl FnOnce(Still) -> Result<T, Sent>) -> Result<T, Sent> {
+    /// Moves files of a task. Where they can go on later `may_stop`: when the user's thread wants to go, or to come.
+    fn carrying<T>(&self, may_stop: bool, carry: impl FnOnce(Still) -> Result<T, Sent>) -> Result<T, Sent> {
         self.carries.store(true, Ordering::SeqCst);
         let done = carry(&mut || match self.is_closing.load(Ordering::SeqCst) {
             true => Err(closed()),
+            false if may_stop && self.is_to_stop() => Err(Error::new(Code::Timeout, "its files come later")),
             false => Ok(()),
         });
         self.carries.store(false, Ordering::SeqCst);
         done
+    }
+
+    fn is_to_stop(&self) -> bool {
+        match self.is_attended.load(Ordering::SeqCst) {
+            true => self.is_visited.load(Ordering::SeqCst),
+            false => lock(&self.until).is_some_and(|until| Instant::now() >= until),
+        }
+    }
+
+    /// Goes on to bring what a task has written.
+    pub(super) fn bring(&self, state: &mut State, index: u64, mut job: Job, mut returning: Returning) {
+        let Returning { files, fetched, .. } = &mut returning;
+        let fetch = |still: Still| files::fetch(&self.inner, files, &job.files, fetched, still);
+        match self.carrying(true, fetch) {
+            Ok(()) => {
+                let Returning { connection, returned, .. } = returning;
+                self.replied(state, index, job, (connection, returned));
+            }
+            Err(Sent::Not(e)) if e.code() == Code::Timeout => {
+                job.returning = Some(Box::new(returning));
+                state.jobs.insert(index, job);
+                state.unfinished.push(index);
+                self.basket.rouse();
+            }
+            Err(why) => {
+                let Returning { connection, returned, .. } = returning;
+                connection.free(returned.chunks);
+                // What a second server has said meanwhile was not looked at.
+                if job.flights.iter().flatten().any(|flight| flight.pending.is_done()) {
+                    state.unfinished.push(index);
+                    self.basket.rouse();
+                }
+                self.not_fetched(state, index, job, (connection, why));
+            }
+        }
     }
 
     /// What a task has written did not come: it is done once more when its server is lost, and has failed if not.
@@ -77,7 +113,9 @@ impl Driver {
         match job.ready.take() {
             _ if job.files.is_empty() => Ok(None),
             Some(ready) if ready.is_at(connection) => Ok(Some(ready)),
-            _ => self.carrying(|still| files::carry(&self.inner, connection, &job.files, still)).map(Some),
+            _ => self
+                .carrying(false, |still| files::carry(&self.inner, connection, &job.files, still))
+                .map(Some),
         }
     }
 }

@@ -15,7 +15,7 @@ use forebay_types::directory::Incarnation;
 use forebay_types::{Code, Error, Result};
 
 use super::fates::TaskFate;
-use super::job::{End, Flight, Job, Sizes};
+use super::job::{End, Flight, Job, Returning, Sizes};
 use super::knocks::Knocks;
 use super::losses;
 use super::machine::{Machine, Rules, Times};
@@ -23,9 +23,9 @@ use super::results::results;
 use super::{Asks, BagOptions, PATIENCE, Space, Task, closed};
 use crate::call::args::{Arg, Value};
 use crate::call::attach::There;
-use crate::call::connection::{Basket, Connection};
+use crate::call::connection::{Basket, Connection, Returned};
 use crate::call::estimate::Size;
-use crate::call::files::{self, Fetched};
+use crate::call::files::Fetched;
 use crate::call::pace::Ns;
 use crate::call::reference;
 use crate::call::table::{Offer, coarse};
@@ -71,6 +71,8 @@ pub(super) struct State {
     looked: Option<Duration>,
     starved: Option<Instant>,
     came: Vec<u64>,
+    /// Tasks whose files are on their way back, and nobody has waited for them to the end.
+    pub unfinished: Vec<u64>,
     /// A thread asks a rule where the next task goes.
     is_asked: bool,
     /// Copies of the last task's arguments: the next one's may be the same.
@@ -91,10 +93,13 @@ pub(super) struct Driver {
     /// A status that is not 0 is a failure.
     status_fails: bool,
     pub state: Mutex<State>,
-    basket: Arc<Basket>,
+    pub basket: Arc<Basket>,
     began: Duration,
-    /// The user's thread is here.
-    is_visited: AtomicBool,
+    /// The user's thread is here, and until when it waits.
+    pub is_visited: AtomicBool,
+    pub until: Mutex<Option<Instant>>,
+    /// The watching thread is, with the state locked.
+    pub is_attended: AtomicBool,
     /// When it left, in nanoseconds since it began.
     left: AtomicU64,
     /// Files travel, with the state locked.
@@ -143,6 +148,7 @@ impl Driver {
                 looked: None,
                 starved: None,
                 came: Vec::new(),
+                unfinished: Vec::new(),
                 is_asked: false,
                 last: Vec::new(),
                 spent: Vec::new(),
@@ -151,6 +157,8 @@ impl Driver {
             basket: Arc::default(),
             began: coarse(),
             is_visited: AtomicBool::new(false),
+            until: Mutex::default(),
+            is_attended: AtomicBool::new(false),
             left: AtomicU64::new(0),
             carries: AtomicBool::new(false),
             is_closing: AtomicBool::new(false),
@@ -181,7 +189,7 @@ impl Driver {
     }
 
     /// The user's thread is here.
-    pub fn visit(self: &Arc<Self>) -> Result<Visit<'_>> {
+    pub fn visit(self: &Arc<Self>, until: Option<Instant>) -> Result<Visit<'_>> {
         if placement::is_asking() && !self.is_within_rule {
             return Err(Error::bad(format!(
                 "{}: a function of placement waits for a map that was begun outside of it, whose tasks it may have to place \
@@ -189,6 +197,7 @@ impl Driver {
                 self.name
             )));
         }
+        *lock(&self.until) = until;
         self.is_visited.store(true, Ordering::SeqCst);
         if self.is_watching.load(Ordering::SeqCst) {
             self.inner.pump.nudge();
@@ -290,70 +299,82 @@ impl Driver {
         }
         let mut came = std::mem::take(&mut state.came);
         self.basket.take(&mut came);
+        came.append(&mut state.unfinished);
         for index in came.drain(..) {
             let Some(mut job) = state.jobs.remove(&index) else { continue };
-            // What a server still says that was lost is no answer to what was sent after that.
-            let Some(flight) = job.landed() else {
-                state.jobs.insert(index, job);
-                continue;
-            };
-            let Some(returned) = flight.pending.take() else { continue };
-            spare::keep_pending(flight.pending);
-            let head = reply::head(&returned.reply);
-            let timed = flight.sent.zip(head.as_ref()).filter(|(_, head)| head.ran_ns > 0);
-            let times = timed.map(|(sent, head)| Times {
-                ran: head.ran_ns,
-                waited: head.waited_ns,
-                total: sent.elapsed().as_nanos() as Ns,
-                there: head.there,
-            });
-            state.machine.came(index, flight.connection.info.incarnation.0, times, self.now());
-            if reply::is_not_offered(&returned.reply) && !state.machine.is_bound(index) {
-                flight.connection.free(returned.chunks);
-                self.withdraw(state, flight.connection.info.incarnation);
-                state.seats.retain(|c| !Arc::ptr_eq(c, &flight.connection));
-                state.looked = None;
-                state.jobs.insert(index, job);
-                state.machine.again(index);
-                continue;
+            match job.returning.take() {
+                Some(returning) => self.bring(state, index, job, *returning),
+                None => self.take_reply(state, index, job),
             }
-            let code = head.as_ref().map_or(u32::MAX, |head| head.code);
-            if flight.files.is_some() && reply::found_no_room(&returned.reply) {
-                job.ready = flight.files;
-                let why = reply::why_failed(&self.name, &flight.connection.info, &returned.reply);
-                flight.connection.free(returned.chunks);
-                state.jobs.insert(index, job);
-                self.find_room_later(state, index, &flight.connection, why);
-                continue;
-            }
-            let fetched = match &flight.files {
-                Some(carried) if code == 0 => {
-                    let mut fetched = Fetched::default();
-                    self.carrying(|still| files::fetch(&self.inner, carried, &job.files, &mut fetched, still))
-                }
-                _ => Ok(()),
-            };
-            if let Err(why) = fetched {
-                flight.connection.free(returned.chunks);
-                self.not_fetched(state, index, job, (flight.connection, why));
-                continue;
-            }
-            let is_an_end = code == 0 || code == Code::RemoteError as u32;
-            if !is_an_end && state.machine.is_under_way(index) {
-                // The other server may do better.
-                flight.connection.free(returned.chunks);
-                state.jobs.insert(index, job);
-                continue;
-            }
-            let offer = state.offer.as_ref().filter(|_| self.status_fails);
-            let is_bad = offer.is_some_and(|offer| reply::ended_badly(&offer.signature, &returned.reply));
-            let fate = if code == 0 && !is_bad { TaskFate::Done } else { TaskFate::Failed };
-            job.give_up();
-            state.machine.over(index, fate, job.results(&returned));
-            let sizes = Sizes { given: job.given, args: job.args, files: job.files };
-            state.ends.insert(index, End::Reply(flight.connection, returned, sizes));
         }
         state.came = came;
+    }
+
+    fn take_reply(&self, state: &mut State, index: u64, mut job: Job) {
+        // What a server still says that was lost is no answer to what was sent after that.
+        let Some(flight) = job.landed() else {
+            state.jobs.insert(index, job);
+            return;
+        };
+        let Flight { connection, pending, sent, files, .. } = flight;
+        let Some(returned) = pending.take() else { return };
+        spare::keep_pending(pending);
+        let head = reply::head(&returned.reply);
+        let timed = sent.zip(head.as_ref()).filter(|(_, head)| head.ran_ns > 0);
+        let times = timed.map(|(sent, head)| Times {
+            ran: head.ran_ns,
+            waited: head.waited_ns,
+            total: sent.elapsed().as_nanos() as Ns,
+            there: head.there,
+        });
+        state.machine.came(index, connection.info.incarnation.0, times, self.now());
+        if reply::is_not_offered(&returned.reply) && !state.machine.is_bound(index) {
+            connection.free(returned.chunks);
+            self.withdraw(state, connection.info.incarnation);
+            state.seats.retain(|c| !Arc::ptr_eq(c, &connection));
+            state.looked = None;
+            state.jobs.insert(index, job);
+            return state.machine.again(index);
+        }
+        match files {
+            Some(files) if reply::found_no_room(&returned.reply) => {
+                job.ready = Some(files);
+                let why = reply::why_failed(&self.name, &connection.info, &returned.reply);
+                connection.free(returned.chunks);
+                state.jobs.insert(index, job);
+                self.find_room_later(state, index, &connection, why);
+            }
+            Some(files) if !reply::has_failed(&returned.reply) => {
+                let fetched = Fetched::default();
+                self.bring(state, index, job, Returning { connection, files, returned, fetched });
+            }
+            _ => self.replied(state, index, job, (connection, returned)),
+        }
+    }
+
+    /// All that a reply to a task brings is here.
+    pub fn replied(
+        &self,
+        state: &mut State,
+        index: u64,
+        mut job: Job,
+        (connection, returned): (Arc<Connection>, Returned),
+    ) {
+        let code = reply::head(&returned.reply).map_or(u32::MAX, |head| head.code);
+        let is_an_end = code == 0 || code == Code::RemoteError as u32;
+        if !is_an_end && state.machine.is_under_way(index) {
+            // The other server may do better.
+            connection.free(returned.chunks);
+            state.jobs.insert(index, job);
+            return;
+        }
+        let offer = state.offer.as_ref().filter(|_| self.status_fails);
+        let is_bad = offer.is_some_and(|offer| reply::ended_badly(&offer.signature, &returned.reply));
+        let fate = if code == 0 && !is_bad { TaskFate::Done } else { TaskFate::Failed };
+        job.give_up();
+        state.machine.over(index, fate, job.results(&returned));
+        let sizes = Sizes { given: job.given, args: job.args, files: job.files };
+        state.ends.insert(index, End::Reply(connection, returned, sizes));
     }
 
     fn look_at_servers(&self, state: &mut State) {
@@ -736,7 +757,10 @@ impl Watched for Attended {
     }
 
     fn advance(&mut self) -> bool {
-        let state = self.0.drive_and_ask(lock(&self.0.state));
+        let state = lock(&self.0.state);
+        self.0.is_attended.store(true, Ordering::SeqCst);
+        let state = self.0.drive_and_ask(state);
+        self.0.is_attended.store(false, Ordering::SeqCst);
         let is_over = state.is_closed || state.machine.is_over();
         drop(state);
         self.0.let_go();

@@ -8,7 +8,7 @@ use forebay_types::{Error, Given, Param, Result, Signature};
 
 use crate::call::args::Arg;
 use crate::call::connection::{Connection, Pending, Returned};
-use crate::call::files::{self, Carried, LocalFile};
+use crate::call::files::{self, Carried, Fetched, LocalFile};
 use crate::call::reply::{self, Printed};
 use crate::call::transfer::OwnCopy;
 
@@ -25,6 +25,8 @@ pub(super) struct Job {
     pub flights: [Option<Flight>; 2],
     /// The last server that was lost while it had this task, and how.
     pub lost: Option<(Arc<ServerInfo>, Error)>,
+    /// Its reply, while what it wrote is on its way.
+    pub returning: Option<Box<Returning>>,
     /// Since when its files have found no room anywhere while nothing of this client's was under way that could make some.
     pub crowded: Option<Instant>,
 }
@@ -37,6 +39,14 @@ pub(super) struct Flight {
     pub sent: Option<Instant>,
     /// Where its files are kept.
     pub files: Option<Carried>,
+}
+
+/// A reply whose files are on their way.
+pub(super) struct Returning {
+    pub connection: Arc<Connection>,
+    pub files: Carried,
+    pub returned: Returned,
+    pub fetched: Fetched,
 }
 
 /// How a task ended, before that is the user's.
@@ -90,6 +100,7 @@ impl Job {
             ready: None,
             flights: [None, None],
             lost: None,
+            returning: None,
             crowded: None,
         };
         let mut bytes = 0;
@@ -121,6 +132,9 @@ impl Job {
     pub fn give_up(&mut self) {
         for flight in self.flights.iter_mut().filter_map(Option::take) {
             flight.connection.abandon(flight.id, &flight.pending);
+        }
+        if let Some(returning) = self.returning.take() {
+            returning.connection.free(returning.returned.chunks);
         }
     }
 

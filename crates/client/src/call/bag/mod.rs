@@ -219,7 +219,7 @@ impl Bag {
             return Ok(found);
         }
         let deadline = timeout.and_then(|t| Instant::now().checked_add(t));
-        let visit = self.view.driver.visit()?;
+        let visit = self.view.driver.visit(deadline)?;
         loop {
             let found = visit.space()?;
             if found != Space::Later || deadline.is_some_and(|d| Instant::now() >= d) {
@@ -272,7 +272,7 @@ impl Bag {
             false if self.between < BETWEEN => Asks::Early,
             false => Asks::Soon,
         };
-        let visit = self.view.driver.visit()?;
+        let visit = self.view.driver.visit(deadline)?;
         loop {
             let held = visit.step(asks)?;
             if matches!(held, Held::Task(_)) {

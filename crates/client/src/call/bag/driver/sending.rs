@@ -105,6 +105,10 @@ impl Driver {
             Err(Sent::Unreached(_)) => state.machine.refused(index, key, now),
             Err(Sent::NoRoom(why)) => {
                 state.machine.came(index, key, None, now);
+                // Those of tasks behind it may have the room, and would wait for this one.
+                for job in state.jobs.values_mut() {
+                    job.ready.take_if(|ready| ready.is_at(&connection));
+                }
                 self.find_room_later(state, index, &connection, why);
             }
             // What tasks before it have there makes room when they are over.
