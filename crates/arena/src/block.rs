@@ -10,10 +10,11 @@ use crate::copy::{copy_streaming, copy_warm};
 use crate::layout::{Layout, PAGE};
 use crate::lent::Lent;
 use crate::map::Map;
+use crate::pages::room_for;
 use crate::segment::Segment;
 use crate::sync::{AtomicU64, Ordering};
 use crate::table::{COMING, STATE, state_of};
-use crate::view::View;
+use crate::view::{View, copy};
 use forebay_types::{Error, Result};
 use std::sync::Arc;
 
@@ -129,6 +130,22 @@ impl Block {
         // change meanwhile arrives as some bytes, and the compiler knows nothing of them.
         unsafe { copy_warm(from, out.as_mut_ptr(), out.len()) };
         std::hint::black_box(out.as_mut_ptr());
+    }
+
+    /// A copy of a range, in memory of its own. `Full` when there is none.
+    ///
+    /// # Panics
+    /// As [`Block::write_from`].
+    pub fn copied(&self, at: u64, len: usize) -> Result<Vec<u8>> {
+        let from = self.range(at, len as u64);
+        let mut out = room_for(len)?;
+        // The system clears new pages just before they are written: they are in the caches, however much it is.
+        // SAFETY: as for `read_warm`; the vector has room for so many bytes, all of which are written.
+        unsafe {
+            copy(from, out.as_mut_ptr(), len);
+            out.set_len(len);
+        }
+        Ok(out)
     }
 
     /// Address of a range, which must lie in the block.
