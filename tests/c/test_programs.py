@@ -297,14 +297,14 @@ def test_a_program_in_modern_cplusplus_works_with_groups_and_is_told_the_ends_of
     assert home.run(program, under=VALGRIND if "valgrind" in how else ()) == "done\n"
 
 
-@pytest.mark.parametrize("how", ["plainly", "under the address sanitizer"])
+@pytest.mark.parametrize("how", ["under valgrind", "under the address sanitizer"])
 @pytest.mark.parametrize("source", ["files.c", "files.cpp"])
 def test_a_program_gives_files_to_calls_and_gets_files_back(
     kit: Kit, home: Home, tmp_path: Path, source: str, how: str
 ) -> None:
     flags = ["-std=c++17"] if source.endswith("cpp") else []
     program = kit.compile(PROGRAMS / source, *flags, *(SANITIZERS if "sanitizer" in how else []))
-    assert home.run(program, tmp_path) == "done\n"
+    assert home.run(program, tmp_path, under=VALGRIND if "valgrind" in how else ()) == "done\n"
 
 
 def test_a_program_in_modern_cplusplus_uses_an_agent(

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use forebay_client::call::Value;
+use forebay_types::directory::{BrokerRequest, Incarnation};
 use forebay_types::{Code, Scalar};
 use rustix::process::Signal;
 
@@ -44,6 +45,36 @@ fn a_call_whose_server_is_killed_is_done_by_the_other_one_and_once_by_each() {
         client.call("void", vec![], Some(Duration::from_secs(5))).unwrap();
     }
     assert_eq!(client.services().unwrap()[0].servers.len(), 1);
+}
+
+#[test]
+fn late_news_of_a_server_that_died_does_not_touch_the_one_that_was_started_in_its_place() {
+    let world = World::new();
+    let first = world.server("one", 1);
+    let (client, sleeper) = (world.client(), world.client());
+    for each in [&client, &sleeper] {
+        each.call("void", vec![], Some(Duration::from_secs(5))).unwrap();
+    }
+    let lives = || -> Vec<Incarnation> {
+        let services = client.services().unwrap();
+        services.first().map(|s| s.servers.iter().map(|s| s.incarnation).collect()).unwrap_or_default()
+    };
+    let old = lives();
+    first.signal(Signal::KILL);
+    until("it is gone", || lives().is_empty());
+    let _second = world.server("one", 1);
+    let new = lives();
+    assert_eq!((old.len(), new.len()), (1, 1));
+    assert_ne!(old, new);
+    // Others tell of the old one only now; one of them finds out by calling it.
+    let mut wire = world.locator().connect("client", Duration::from_secs(2)).unwrap();
+    let died = BrokerRequest::Died { incarnation: old[0], how: "SIGKILL".into(), withdrawn: Vec::new() };
+    for news in [BrokerRequest::Failed { incarnation: old[0] }, died] {
+        wire.ask_with(&news, &[], Duration::from_secs(2)).unwrap();
+        assert_eq!(lives(), new);
+    }
+    sleeper.call("void", vec![], Some(Duration::from_secs(5))).unwrap();
+    assert_eq!(lives(), new);
 }
 
 #[test]

@@ -6,11 +6,13 @@ const OVER_NETWORK: bool = false;
 /// Whether client and server share memory.
 const SHARED_MEMORY: bool = true;
 
+mod again;
 mod bags;
 mod basics;
 mod crowds;
 mod cuts;
 mod deaths;
+mod direct;
 mod failures;
 mod files;
 #[path = "../../crates/link/tests/frames/mod.rs"]

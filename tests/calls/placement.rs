@@ -280,6 +280,85 @@ fn a_rule_that_waits_is_asked_with_nothing_locked_and_what_it_does_not_decide_go
     assert!(over == 200 && *slow.lock.lock().unwrap() >= 240);
 }
 
+/// A rule that maps, groups and calls itself.
+struct Within {
+    client: Client,
+    /// Begun outside of it.
+    outer: Mutex<Option<forebay_client::call::Bag>>,
+    refused: Mutex<Vec<Code>>,
+}
+
+impl Placement for &'static Within {
+    fn choose(&self, _: &TaskView, _: &[ServerView]) -> Choice {
+        let mut bag = self.client.bag("work", BagOptions::default()).unwrap();
+        let (mut pulled, mut over) = (0, 0);
+        loop {
+            match bag.next(Some(Duration::from_secs(30))).unwrap() {
+                Next::Input if pulled < 3 => {
+                    bag.add(vec!["within".into(), 1i64.into()]).unwrap();
+                    pulled += 1;
+                }
+                Next::Input => bag.end(),
+                Next::Task(task) => {
+                    task.outcome.unwrap();
+                    over += 1;
+                }
+                Next::Later => panic!("nothing is over in half a minute: {:?}", bag.counts()),
+                Next::Over => break,
+            }
+        }
+        assert_eq!(over, 3);
+        let mut calls = [work(&self.client, "call", 1), work(&self.client, "call", 1)];
+        assert!(wait_all(&mut calls.iter_mut().collect::<Vec<_>>(), Some(Duration::from_secs(30))));
+        if let Some(outer) = &mut *self.outer.lock().unwrap() {
+            let e = outer.next(Some(Duration::from_secs(30))).unwrap_err();
+            assert!(e.text().contains("begin a map within"), "{e}");
+            self.refused.lock().unwrap().push(e.code());
+        }
+        Choice::At(0)
+    }
+
+    fn may_wait(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn a_rule_maps_and_calls_with_its_own_client_and_waits_for_no_map_that_it_places() {
+    let world = World::new();
+    let _servers = [world.server("one", 1), world.server("two", 1)];
+    let client = world.client();
+    let rule: &Within = Box::leak(Box::new(Within {
+        client: client.clone(),
+        outer: Mutex::default(),
+        refused: Mutex::default(),
+    }));
+    client.place_by(rule).unwrap();
+    client.call("work", vec!["outside".into(), 0i64.into()], None).unwrap();
+    let mut bag = client.bag("work", BagOptions::default()).unwrap();
+    assert!(matches!(bag.next(None).unwrap(), Next::Input));
+    *rule.outer.lock().unwrap() = Some(client.bag("work", BagOptions::default()).unwrap());
+    let (mut pulled, mut over) = (0, 0);
+    loop {
+        match bag.next(Some(Duration::from_secs(60))).unwrap() {
+            Next::Input if pulled < 4 => {
+                bag.add(vec!["outside".into(), 1i64.into()]).unwrap();
+                pulled += 1;
+            }
+            Next::Input => bag.end(),
+            Next::Task(task) => {
+                task.outcome.unwrap();
+                over += 1;
+            }
+            Next::Later => panic!("nothing is over in a minute: {:?}", bag.counts()),
+            Next::Over => break,
+        }
+    }
+    assert_eq!(over, 4);
+    let refused = rule.refused.lock().unwrap();
+    assert!(refused.len() >= 4 && refused.iter().all(|code| *code == Code::BadArgument), "{refused:?}");
+}
+
 #[test]
 fn servers_take_turns_if_that_is_the_rule() {
     let world = World::new();

@@ -365,6 +365,29 @@ fn a_task_that_nobody_can_run_for_its_arrays_fails_alone() {
 }
 
 #[test]
+fn tasks_whose_array_was_killed_while_they_waited_are_told_so_like_all_others() {
+    let world = World::new();
+    let _server = world.server("one", 1);
+    let client = world.client();
+    let x = put(&client, &[1.0; 3], On::Any);
+    let mut bag = client.bag("look", BagOptions { window: Some(1), ..BagOptions::default() }).unwrap();
+    let mut is_killed = false;
+    let tasks = all(&mut bag, |n| {
+        if n == 2 {
+            until("the first one runs", || !world.log().is_empty());
+            x.kill().unwrap();
+            is_killed = true;
+        }
+        let ms: i64 = if n == 0 { 500 } else { 0 };
+        (n < 4).then(|| vec!["look".into(), ms.into(), Arg::from(&x)])
+    });
+    let codes: Vec<_> = tasks.iter().map(|task| task.outcome.as_ref().err().map(|e| e.code())).collect();
+    assert_eq!(codes, [None, Some(Code::Closed), Some(Code::Closed), Some(Code::Closed)]);
+    let told = tasks[1].outcome.as_ref().unwrap_err();
+    assert!(is_killed && told.text().contains("was killed by its client while"), "{told}");
+}
+
+#[test]
 fn tasks_whose_arrays_died_with_their_server_fail_and_the_others_go_on() {
     let world = World::new();
     let servers = [world.server("one", 1), world.server("two", 1)];

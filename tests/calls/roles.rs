@@ -215,6 +215,20 @@ fn work(call: &mut Call) -> Result<()> {
     call.arg(2)?.set(i64::from(std::process::id()))
 }
 
+/// Is over at once, or takes so many milliseconds, which it notes, or fails.
+fn linger(call: &mut Call) -> Result<()> {
+    let [ms, mut pid] = call.args()?;
+    match ms.i64()? {
+        0 => {}
+        ms if ms < 0 => return Err(Error::bad("a negative time")),
+        ms => {
+            note(&format!("linger-{ms}"))?;
+            std::thread::sleep(Duration::from_millis(ms as u64));
+        }
+    }
+    pid.set(i64::from(std::process::id()))
+}
+
 /// A step of a computation in which every bit depends on all that was before, and on the number of the call.
 pub fn stir(id: i64, x: &mut [f64]) {
     let mut last = 1.0 + id as f64 * 1e-9;
@@ -303,6 +317,10 @@ fn services(name: &str) -> Result<Server> {
             words.set_str(&format!("{whole} durch {n} macht …"))?;
             raw.set_bytes(&whole.to_le_bytes())
         })?
+        .service("copy(in a:file, out b:file)", |call| {
+            let [a, b] = call.args()?;
+            std::fs::copy(a.str()?, b.str()?).map(drop).map_err(|e| Error::io("cannot copy", e))
+        })?
         .service("reverse(in text:bytes, out txet:bytes)", |call| {
             let [text, mut txet] = call.args()?;
             let back: Vec<u8> = text.bytes()?.iter().rev().copied().collect();
@@ -356,6 +374,8 @@ fn services(name: &str) -> Result<Server> {
             }
             Ok(())
         })?
+        .service("linger(in ms:i64, out pid:i64)", linger)?
+        .service("linger_once(in ms:i64, out pid:i64) effects", linger)?
         .service("nested(in depth:i64, out pids:i64)", nested)?
         .service("pid(out pid:i64)", |call| call.arg(0)?.set(i64::from(std::process::id())))?
         .service("relay(in tag:str, in ms:i64, out pid:i64)", relay)?

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use forebay_client::call::Client;
 use forebay_types::Code;
+use forebay_types::file::PIECE_BYTES;
 
 use crate::net::{Host, Hosts};
 use crate::roles::{Serving, World, until};
@@ -70,6 +71,22 @@ fn nothing_that_hosts_say_to_each_other_can_be_read_on_the_way() {
 }
 
 #[test]
+fn files_of_several_pieces_go_there_and_back_and_cannot_be_read_on_the_way() {
+    let Some(mut scene) = Scene::new("files_of_several_pieces", PATIENCE) else { return };
+    let server = scene.client.services().unwrap()[0].servers[0].clone();
+    assert!(server.listens.unwrap().certificate.is_some());
+    let [from, to] = ["from", "to"].map(|name| scene.world.dir.path().join(name));
+    let data: Vec<u8> = "a file for nobody else".bytes().cycle().take(5 * PIECE_BYTES / 2 + 1).collect();
+    std::fs::write(&from, &data).unwrap();
+    scene.on_client(|client| {
+        let args = [&from, &to].map(|path| path.to_str().unwrap().into()).into();
+        client.call("copy", args, Some(PATIENCE)).unwrap();
+    });
+    assert!(std::fs::read(&to).unwrap() == data);
+    assert_eq!(scene.hosts.cable(&format!("seen {}", hex("a file for"))), "no");
+}
+
+#[test]
 fn results_are_whole_over_a_cable_that_delays_and_loses() {
     let Some(mut scene) = Scene::new("results_are_whole_over_a_cable", PATIENCE) else { return };
     scene.hosts.cable("delay 0.01");
@@ -110,6 +127,24 @@ fn a_server_whose_host_vanishes_is_missed_by_its_silence() {
     assert_eq!(e.code(), Code::ServerLost, "{e}");
     assert!(e.text().contains("said nothing for 2 s"), "{e}");
     assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
+}
+
+#[test]
+fn a_server_may_be_silent_for_twice_as_long_while_a_large_argument_is_on_its_way() {
+    let Some(mut scene) = Scene::new("a_server_may_be_silent", Duration::from_secs(2)) else { return };
+    scene.hosts.cable("rate 500000");
+    let (client, x) = (scene.client.clone(), vec![1.0; 1 << 19]);
+    let call = std::thread::spawn(move || {
+        client.call("look", vec!["large".into(), 0i64.into(), x[..].into()], Some(PATIENCE))
+    });
+    // 4 MiB take eight seconds, in which nothing but their acknowledgements need come back.
+    until("it is on its way", || scene.hosts.cable("waiting 100000") == "yes");
+    scene.hosts.cable("cut");
+    let began = Instant::now();
+    let e = call.join().unwrap().unwrap_err();
+    assert_eq!(e.code(), Code::ServerLost, "{e}");
+    assert!(e.text().contains("said nothing for 4 s"), "{e}");
+    assert!(began.elapsed() > Duration::from_secs(3), "{:?}", began.elapsed());
 }
 
 #[test]

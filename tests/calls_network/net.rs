@@ -80,7 +80,7 @@ impl Hosts {
         }
     }
 
-    /// Has the cable do something: `delay 0.02`, `loss 0.01`, `rate 2500000`, `cut`, `heal`, `seen HEX`.
+    /// Has the cable do something: `delay 0.02`, `loss 0.01`, `rate 2500000`, `cut`, `heal`, `seen HEX`, `waiting BYTES`.
     pub fn cable(&mut self, what: &str) -> String {
         writeln!(self.cable.stdin.as_mut().unwrap(), "{what}").unwrap();
         let mut line = String::new();

@@ -2,8 +2,8 @@
 
     wire.py plain IFACE       every frame leaves IFACE whole and with its checksum, as on a real cable
     wire.py run IFACE IFACE   passes frames on; standard input says how, a line each:
-                              delay SECONDS | loss FRACTION | rate BYTES_PER_S | cut | heal | seen HEX
-                              each is answered by a line: ok, or for seen: yes, no
+                              delay SECONDS | loss FRACTION | rate BYTES_PER_S | cut | heal | seen HEX | waiting BYTES
+                              each is answered by a line: ok, or for seen and waiting: yes, no
 
 Beside `tc netem`, which not every kernel has, this needs root in the namespace and nothing else.
 """
@@ -71,6 +71,8 @@ class Cable:
         word, _, value = line.strip().partition(" ")
         if word == "seen":
             return "yes" if bytes.fromhex(value) in self.seen else "no"
+        if word == "waiting":
+            return "yes" if any(way.bytes >= int(value) for way in self.ways) else "no"
         if word in ("cut", "heal"):
             self.cut = word == "cut"
         else:

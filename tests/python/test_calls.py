@@ -763,6 +763,24 @@ def test_a_line_of_parameters_that_cannot_be_read_is_refused_where_it_is_written
     assert "scale" in str(told.value)
 
 
+def test_what_is_no_type_and_what_is_no_scratch_space_is_told_with_what_is(tmp_path: Path) -> None:
+    with pytest.raises(fb.BadArgument, match=r'"path" is not a dtype; use one of i8, .*, or file for a file'):
+        fb.service("in a:path")(print)
+    with pytest.raises(fb.BadArgument, match=r'names "q", .*; there is n$'):
+        fb.service("in n:i64, in x:f64[n]", cost="n*q")(print)
+    for text, why in (
+        ("1GiB", "is a size without a directory"),
+        (":1GiB", "names no directory"),
+        ("", "names no directory"),
+        (f"{tmp_path}:", "has no size"),
+        (f"{tmp_path}:much", "has no size"),
+    ):
+        with pytest.raises(fb.BadArgument, match=f'{why}.*; write DIR:SIZE, for example "/scratch/me:50GiB"'):
+            fb.Server(scratch=text)
+    with fb.Server(scratch=f"{tmp_path}/1GiB:1GiB"):
+        assert (tmp_path / "1GiB").is_dir()
+
+
 def test_a_file_that_serves_when_it_is_loaded_is_refused_with_the_remedy(
     place: Place, tmp_path: Path
 ) -> None:

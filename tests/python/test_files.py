@@ -421,6 +421,129 @@ attempt("zeros", 1 << 20, "b")
     until(far.is_clean, what="the end of what was kept")
 
 
+def parts(served: Served) -> list[Path]:
+    """What is on its way into the caller's folder."""
+    return [p for p in served.mine.iterdir() if p.name.startswith(".forebay-")]
+
+
+def stopped_on_the_way_back(served: Served, server: subprocess.Popen[str]) -> bool:
+    """Stops a server while a file comes from it; false when none does yet."""
+    if not any(0 < part.stat().st_size < LARGE for part in parts(served)):
+        return False
+    os.kill(server.pid, signal.SIGSTOP)
+    return True
+
+
+def test_the_time_of_a_call_is_over_while_what_it_wrote_does_not_come(far: Served) -> None:
+    server = far.serve()
+    with far.reached():
+        client = far.client(
+            f"""
+import os, time
+began = time.monotonic()
+try:
+    fb.call("zeros", {LARGE}, "back", timeout=1.5)
+except fb.Timeout as e:
+    took = time.monotonic() - began
+    print("late" if 1.4 < took < 3 else took, flush=True)
+    print(e, os.listdir("."), flush=True)
+"""
+        )
+        until(lambda: stopped_on_the_way_back(far, server), what="the first pieces")
+        hear(client, "late")
+        os.kill(server.pid, signal.SIGCONT)
+        out, _ = ended(client, timeout=60)
+    assert out.startswith("zeros has no result after 1.") and out.endswith("[]\n"), out
+    assert not list(far.mine.iterdir())
+    until(far.is_clean, what="the end of what was kept")
+
+
+def test_who_waits_for_a_file_gives_up_for_a_while_and_goes_on_where_it_was(far: Served) -> None:
+    server = far.serve()
+    with far.reached():
+        client = far.client(
+            f"""
+import time
+h = fb.call_async("zeros", {LARGE}, "back")
+waits = 0
+began = time.monotonic()
+while True:
+    try:
+        assert h.wait(0.2) == "back"
+        break
+    except fb.Timeout:
+        waits += 1
+        # Another file goes over the same connection meanwhile.
+        if waits == 3:
+            fb.call("zeros", 1 << 20, "small")
+        assert time.monotonic() - began < 60
+        print("waits", flush=True)
+print("well", waits > 2, Path("back").stat().st_size == {LARGE}, flush=True)
+"""
+        )
+        until(lambda: stopped_on_the_way_back(far, server), what="the first pieces")
+        for _ in range(2):
+            hear(client, "waits")
+        size = max(part.stat().st_size for part in parts(far))
+        assert size > 0
+        os.kill(server.pid, signal.SIGCONT)
+        out, _ = ended(client, timeout=60)
+    assert out.endswith("well True True\n"), out
+    until(far.is_clean, what="the end of what was kept")
+
+
+def test_what_a_client_that_was_killed_has_left_beside_a_file_is_removed_by_the_next_one(far: Served) -> None:
+    server = far.serve()
+    other = far.serve()
+    code = f'print(fb.call("zeros", {LARGE}, sys.argv[1]))'
+    with far.reached():
+        client = far.client(code, "back")
+        until(lambda: parts(far), what="the first pieces")
+        client.kill()
+        client.wait()
+        (left,) = parts(far)
+        # One that is written goes on.
+        slow = far.client(code, "other")
+        until(lambda: not left.exists() and parts(far), what="the sweeping")
+        (written,) = parts(far)
+        for each in (server, other):
+            os.kill(each.pid, signal.SIGSTOP)
+        assert written.exists()
+        for each in (server, other):
+            os.kill(each.pid, signal.SIGCONT)
+        third = far.client('print(fb.call("zeros", 10, "third"))')
+        assert ended(third, timeout=60)[0] == "third\n"
+        assert ended(slow, timeout=60)[0] == "other\n"
+    assert (far.mine / "other").stat().st_size == LARGE
+    assert sorted(p.name for p in far.mine.iterdir()) == ["other", "third"]
+
+
+def test_what_is_no_path_is_told_with_what_is_wanted(agent: Agent, place: Place, tmp_path: Path) -> None:
+    served = Served(agent, place, tmp_path, "here")
+    served.serve()
+    out = served.call(
+        """
+import numpy as np
+Path("a").write_text("x")
+for wrong in (3, b"a", np.zeros(3), 1.5, True, None, ["a"], open("a")):
+    for args in ((wrong, "b"), ("a", wrong)):
+        try:
+            print(fb.call("copy", *args))
+        except fb.BadArgument as e:
+            print(e)
+        (e,) = fb.map("copy", [args[0]], [args[1]], errors="yield")
+        assert type(e) is fb.BadArgument and "is file: got" in str(e) and "give the path of" in str(e), e
+"""
+    )
+    lines = out.splitlines()
+    assert len(lines) == 16, out
+    for n, line in enumerate(lines):
+        wanted = ("parameter a is file: got", "give the path of the file")
+        if n % 2:
+            wanted = ("parameter b is file: got", "give the path of the file that is to be written")
+        assert all(text in line for text in wanted), line
+
+
 @pytest.mark.skipif(not in_own_mounts(), reason="needs the right to mount")
 def test_a_disk_of_the_caller_that_is_full_is_told_of_and_nothing_of_the_file_stays(
     agent: Agent, place: Place, tmp_path: Path

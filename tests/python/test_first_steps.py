@@ -432,6 +432,59 @@ def test_a_run_is_read_as_people_read_files_of_hdf5(run_dir: Path) -> None:
                 s.put("x", 1.0)
         s.wait()
         assert repr(run.snapshots) == "<forebay.StoredSnapshots: 100, from step 0 to step 297>"
+        assert (len(run), "c" in run, ("c", 1) in run, ("c", 2) in run, "d" in run) == (
+            2,
+            True,
+            True,
+            False,
+            False,
+        )
+        assert run["c", 1] == 3.0
+        last = run.snapshots[-1]
+        assert dict(last) == dict(last.items()) == {"x": 1.0}
+        assert (list(last.keys()), list(last.values())) == (["x"], [1.0])
+
+
+def test_a_name_that_is_almost_right_is_told_the_right_one(run_dir: Path) -> None:
+    with fb.open(run_dir) as run:
+        assert run and len(run) == 0
+        run["electrons/temperature"] = 1.0
+        run.put("c", 3.0, set=1)
+        run.put("c", 3.0, set=4)
+        with run.snapshot(3) as s:
+            s.put("density", 1.0)
+        s.wait()
+        for name, said in (
+            ("electrons/temprature", 'did you mean "electrons/temperature"\\?'),
+            ("c", "it has the sets 1, 4"),
+            ("quite/another", "`ls` shows what is there"),
+        ):
+            with pytest.raises(fb.NotFound, match=said):
+                run.get(name)
+            with pytest.raises(fb.NotFound, match=said):
+                print(run.dataset(name).info)
+        with pytest.raises(fb.NotFound, match='did you mean "density"\\?'):
+            run.snapshots[-1].get("densty")
+        with pytest.raises(fb.NotFound, match="it has density"):
+            run.snapshots[-1].get("x")
+
+
+def test_a_notebook_shows_what_a_run_holds_as_a_tree_with_units(run_dir: Path) -> None:
+    with fb.open(run_dir) as run:
+        run.put("electrons/<x>", [1.0, 2.0], units="m/s & more")
+        run.table("t", {"a": float})
+        with run.snapshot(3, time=0.5) as s:
+            s.put("field/E", [[1.0]], units="V/m")
+        s.wait()
+        shown = run._repr_html_()
+        assert "<summary>electrons/</summary>" in shown and "<b>&lt;x&gt;</b>" in shown
+        assert "<i>m/s &amp; more</i>" in shown and "tables: t" in shown and "from step 3 to step 3" in shown
+        kept = run.snapshots[-1]._repr_html_()
+        assert "<summary>field/</summary>" in kept and "1 × 1 <i>V/m</i>" in kept
+        for i in range(300):
+            run[f"many/{i:03}"] = i
+        assert "and 101 more" in run._repr_html_()
+    assert "closed" in run._repr_html_()
 
 
 def test_the_package_and_the_command_say_their_version(place: Place) -> None:

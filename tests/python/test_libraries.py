@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import random
 import shutil
@@ -18,7 +19,7 @@ import numpy as np
 import pytest
 from conftest import Place, until
 from libraries import BLAS, SOURCE, client_at, compiled
-from places import forebay_exe
+from places import ended, forebay_exe
 
 LINES = """fbi 1
 set library "./libown.so"
@@ -181,6 +182,19 @@ def test_complex_results_and_factors_of_singular_matrices_come_back(blas: fb.Cli
     kept = m.copy()
     assert blas.call("dgesvd", "S", "S", 3, 2, m, s, u, vt) == 0
     assert np.allclose(u @ np.diag(s) @ vt, kept)
+
+
+def test_the_command_line_fails_for_a_status_and_prints_what_came_back(blas: fb.Client, place: Place) -> None:
+    assert "dgesv" in blas.services
+    words = ("call", "dgesv", "1", "1", "1x1:f64", "1:i32", "1x1:f64")
+    out, err = ended(place.forebay(*words), 1)
+    assert "info = 1" in out and "dgesv: its status info is 1" in err, (out, err)
+    out, err = ended(place.forebay("--json", *words), 1)
+    told = json.loads(err)
+    assert json.loads(out)["info"] == 1 and told["error"] == "RemoteError", (out, err)
+    assert "dgesv: its status info is 1" in told["text"]
+    help = place.command("call", "--help")
+    assert "exit status is 1" in help and "info" in help
 
 
 def test_what_a_library_tells_of_a_wrong_argument_comes_home(blas: fb.Client) -> None:

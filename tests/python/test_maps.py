@@ -364,8 +364,15 @@ def test_numbers_that_are_none_of_a_map_or_server_are_refused_by_name(client: fb
             ask(-1)
     with pytest.raises(fb.BadArgument, match="server=-1: no process has that pid"):
         client.on(-1)
-    with pytest.raises(fb.BadArgument, match='"3" is no rule of placement; use "least"'):
+    with pytest.raises(fb.BadArgument, match="placement=3 is no rule; use 'least', 'turns', or a function"):
         fb.connect(placement=3)  # type: ignore[arg-type]
+
+
+def test_a_text_is_no_iterable_of_inputs(client: fb.Client) -> None:
+    with pytest.raises(
+        fb.BadArgument, match=r"argument 2 is the text 'run.log', .* letters; write \['run.log'\]"
+    ):
+        client.map("add", [1], "run.log")
 
 
 def test_a_call_that_takes_too_long_is_told_in_the_same_words_wherever_it_is(client: fb.Client) -> None:

@@ -157,6 +157,37 @@ def test_a_function_is_asked_while_threads_of_the_program_wait_in_every_way(serv
         assert not thread.is_alive()
 
 
+def test_a_function_calls_and_maps_with_its_own_client(servers: list[int]) -> None:
+    client: list[fb.Client] = []
+    asked: list[fb.TaskView] = []
+
+    def asks(task: fb.TaskView, among: list[fb.ServerView]) -> fb.ServerView:
+        (c,) = client
+        assert c.call("who", 0) in servers and set(c.map("who", [0, 0])) <= set(servers)
+        with c.cobegin() as group:
+            group.call("who", 0)
+        asked.append(task)
+        return among[0]
+
+    client.append(fb.connect(placement=asks))
+    assert client[0].call("who", 0) in servers
+    assert set(client[0].map("who", [0] * 10)) <= set(servers)
+    assert len(asked) >= 11
+
+
+def test_a_function_that_waits_for_the_map_whose_tasks_it_places_is_told_so(servers: list[int]) -> None:
+    maps: list[Any] = []
+
+    def asks(task: fb.TaskView, among: list[fb.ServerView]) -> None:
+        if maps:
+            next(maps[0])
+
+    c = fb.connect(placement=asks)
+    maps.append(c.map("who", [0]))
+    with pytest.warns(RuntimeWarning, match="begin a map within the function"):
+        assert c.call("who", 0) in servers
+
+
 def test_ctrl_c_in_a_function_of_placement_is_the_caller_s(servers: list[int]) -> None:
     def interrupted(task: fb.TaskView, among: list[fb.ServerView]) -> None:
         raise KeyboardInterrupt

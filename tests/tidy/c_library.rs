@@ -18,6 +18,7 @@ const SOURCES: &[(&str, &[&str])] = &[
     ("crates/client/src/run/diagram.rs", &["Diagram"]),
     ("crates/client/src/run/steer.rs", &["Parameter"]),
     ("crates/client/src/call/mod.rs", &["Client"]),
+    ("crates/client/src/call/direct.rs", &["Client", "Called", "Answer"]),
     ("crates/client/src/call/reference.rs", &["Client", "Reference"]),
     ("crates/client/src/call/bag/mod.rs", &["Client", "Bag", "BagView"]),
     ("crates/client/src/call/future.rs", &["", "Future"]),

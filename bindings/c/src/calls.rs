@@ -137,28 +137,35 @@ fn call(
     let args = given::slice(args, nargs.into(), "args")?;
     let timeout = given::timeout(timeout)?;
     let mut back = ResultPlaces::default();
-    let mut future = send(&object, name, args, (timeout, timeout.is_some()), &mut back)?;
-    let left = timeout.map(|t| t.saturating_sub(future.timing().sending));
-    back.fill(future.wait(left)?)
+    let Some(allowed) = timeout else {
+        let values = object.call_now_with(name, |signature| take(args, signature, &mut back))?.wait()?;
+        return back.fill(values);
+    };
+    let mut future = send(&object, name, args, timeout, &mut back)?;
+    let left = allowed.saturating_sub(future.timing().sending);
+    back.fill(future.wait(Some(left))?)
 }
 
-/// Sends a call; what comes back goes where `back` says afterwards. A clock is read only for one that is `timed`.
+/// The arguments of a call; what comes back goes where `back` says afterwards.
+fn take(
+    args: &[fb_arg],
+    signature: &forebay::Signature,
+    back: &mut ResultPlaces,
+) -> Result<Vec<forebay::call::Arg<'static>>> {
+    let prepared = prepare(args, signature)?;
+    *back = prepared.back;
+    Ok(prepared.args)
+}
+
+/// Sends a call; what comes back goes where `back` says afterwards.
 pub fn send(
     client: &Client,
     name: &str,
     args: &[fb_arg],
-    (allowed, timed): (Option<std::time::Duration>, bool),
+    allowed: Option<std::time::Duration>,
     back: &mut ResultPlaces,
 ) -> Result<forebay::call::Future<'static>> {
-    let make = |signature: &forebay::Signature| {
-        let prepared = prepare(args, signature)?;
-        *back = prepared.back;
-        Ok(prepared.args)
-    };
-    match timed {
-        true => client.call_async_with(name, allowed, make),
-        false => client.call_untimed_with(name, make),
-    }
+    client.call_async_with(name, allowed, |signature| take(args, signature, back))
 }
 
 /// Calls a service and returns at once. The arrays, texts and variables of `args` (not `args` itself)
@@ -209,7 +216,7 @@ fn call_async(
     let name = given::text(service, "service")?;
     let args = given::slice(args, nargs.into(), "args")?;
     let mut back = ResultPlaces::default();
-    let future = send(&object.handing_over(transfer), name, args, (None, true), &mut back)?;
+    let future = send(&object.handing_over(transfer), name, args, None, &mut back)?;
     out.set(handle::give(FutureObject::guarded(future, back, false), 0)?);
     Ok(())
 }

@@ -73,7 +73,7 @@ pub extern "C" fn fb_group_call(
         let args = given::slice(args, nargs.into(), "args")?;
         let ticket = object.group.issue()?;
         let mut back = ResultPlaces::default();
-        let sent = send(&object.client, name, args, (None, true), &mut back)?;
+        let sent = send(&object.client, name, args, None, &mut back)?;
         let call = FutureObject::guarded(sent, back, true);
         object.group.add(ticket, name, call.clone())?;
         if !future.is_null() {

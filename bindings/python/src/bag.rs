@@ -8,7 +8,7 @@ use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 
-use crate::calls::{Arguments, Client, value};
+use crate::calls::{Arguments, Client, no_path, value};
 use crate::status::{Status, is_raised};
 use crate::waits::{SLICE, released, signals};
 use crate::{arrays, errors};
@@ -106,8 +106,14 @@ impl Bag {
             Ok(held) => held,
             // What cannot be an argument is the outcome of its task; what else an object raises is the caller's.
             Err(e) if errors::is_bad(py, &e) => {
-                let why = forebay::Error::bad(e.value(py).to_string());
                 let bag = &mut *bag;
+                let signature = released(py, || bag.signature())?;
+                let mut why = forebay::Error::bad(e.value(py).to_string());
+                for (param, value) in signature.sent().zip(args.iter()) {
+                    if let Some(no_path) = no_path(signature.name().as_str(), param, &value)? {
+                        why = no_path;
+                    }
+                }
                 return released(py, move || bag.add_failed(why));
             }
             Err(e) => return Err(e),

@@ -10,14 +10,14 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
 use forebay::call::{Named, Only, Transfer, Value, standing};
-use forebay::{Code, Param, Result};
+use forebay::{Code, Error, Param, Result, Way};
 use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 
 use crate::arrays::{Given, dtype_of, shape_of};
-use crate::ffi::held::{HeldFuture, PendingArguments};
+use crate::ffi::held::{HeldCall, HeldFuture, PendingArguments};
 use crate::future::Future;
 use crate::notify::Notify;
 use crate::placement::RuleFunction;
@@ -78,6 +78,9 @@ impl Client {
         }
         let mut out = Arguments { held: PendingArguments::default(), back: Vec::new() };
         for (param, value) in params.into_iter().zip(args.iter()) {
+            if let Some(why) = no_path(name, param, &value)? {
+                return Err(errors::raise(py, &why));
+            }
             let is_result = param.way.comes() && param.extents.is_some();
             match scalar::from_python(&value)? {
                 Some(scalar) => out.held.push_scalar(scalar),
@@ -92,6 +95,23 @@ impl Client {
         }
         Ok(out)
     }
+}
+
+/// Why a value is no path where one is wanted, if it is nothing that an argument can be.
+pub fn no_path(name: &str, param: &Param, value: &Bound<'_, PyAny>) -> PyResult<Option<Error>> {
+    if !param.is_file || scalar::from_python(value)?.is_some() || Given::as_it_is(value)?.is_some() {
+        return Ok(None);
+    }
+    let what = match param.way {
+        Way::In => "the file",
+        _ => "the file that is to be written",
+    };
+    let (param, kind) = (&param.name, value.get_type());
+    let text = format!(
+        "{name}: parameter {param} is file: got a value of type {}; give the path of {what}",
+        kind.name()?
+    );
+    Ok(Some(Error::bad(text)))
 }
 
 impl Arguments {
@@ -310,25 +330,27 @@ impl Client {
         let (timeout, raises) = (duration(py, timeout)?, is_raised(py, info)?);
         let Arguments { held, back } = self.arguments(name, args)?;
         // Outlives the wait: references to the arrays are given back with the interpreter's lock held.
-        let mut future: Option<HeldFuture> = None;
+        let mut call: Option<HeldCall> = None;
         let waited = released(py, || {
             let sent = match timeout {
-                None => held.send_untimed(&self.inner, name),
-                limit => held.send(&self.inner, name, limit),
+                None => held.call_now(&self.inner, name)?,
+                limit => held.send(&self.inner, name, limit)?.into(),
             };
-            let future = future.insert(sent?);
-            Ok(wait_in_slices(future, timeout))
+            Ok(match call.insert(sent) {
+                HeldCall::Over { answer, .. } => Ok(std::mem::take(&mut answer.values)),
+                HeldCall::UnderWay(future) => wait_in_slices(future, timeout),
+            })
         })?;
-        let printed = || future.as_ref().and_then(HeldFuture::printed).cloned().unwrap_or_default();
+        let printed = || call.as_ref().and_then(HeldCall::printed).cloned().unwrap_or_default();
         let values = waited.map_err(|e| errors::raise_printed(py, &e, &printed()))?;
         copy_back(py, &back)?;
-        let status = future.as_ref().and_then(|f| Status::of(f.signature(), Param::is_returned));
+        let status = call.as_ref().and_then(|call| Status::of(call.signature(), Param::is_returned));
         let said = status.filter(|_| raises).and_then(|status| status.said(name, |at| values.get(at)));
         let results = returned(py, values)?;
         let Some(said) = said else { return Ok(results) };
-        if let Some(future) = &future {
+        if let Some(call) = &call {
             released(py, || {
-                future.note(said.error());
+                call.note(&self.inner, said.error());
                 Ok(())
             })?;
         }

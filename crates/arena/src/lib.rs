@@ -102,7 +102,7 @@ pub use pages::{fill_behind, room_for, zeros};
 #[cfg(not(loom))]
 pub use segment::{Consumer, Mapped, Producer, Segment};
 #[cfg(not(loom))]
-pub use spin::Spin;
+pub use spin::{Spin, glance};
 #[cfg(not(loom))]
 pub use triple::{TripleBuffer, TripleReader, TripleWriter, Update};
 #[cfg(not(loom))]

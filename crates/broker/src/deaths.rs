@@ -47,6 +47,13 @@ impl Deaths {
         Ok(())
     }
 
+    /// These signatures are offered: that their services were withdrawn once is no news any more.
+    pub fn offered(&mut self, services: &[String]) {
+        let name = |text: &String| text.split('(').next().unwrap_or_default().trim().to_owned();
+        let names: Vec<String> = services.iter().map(name).collect();
+        self.withdrawn.retain(|(known, _)| !names.contains(known));
+    }
+
     /// After which death a service was withdrawn.
     pub fn why_withdrawn(&self, service: &str) -> Option<&str> {
         self.withdrawn.iter().find(|(known, _)| known == service).map(|(_, how)| how.as_str())
@@ -74,6 +81,8 @@ mod tests {
         deaths.withdraw(vec!["g".into()], "SIGABRT").unwrap();
         let why = ["f1", "f2", "g"].map(|name| deaths.why_withdrawn(name).unwrap_or_default());
         assert_eq!(why, ["", "SIGSEGV", "SIGABRT"]);
+        deaths.offered(&["f2(in a:f64)".into(), "h()".into()]);
+        assert_eq!(["f2", "f3"].map(|name| deaths.why_withdrawn(name)), [None, Some("SIGSEGV")]);
         assert!(deaths.withdraw(vec!["x".repeat(1000)], "").is_err());
         assert!(deaths.note(Incarnation(1), "x".repeat(DEATH_BYTES + 1), 0).is_err());
     }

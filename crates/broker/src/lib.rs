@@ -173,8 +173,9 @@ impl Broker {
     fn answer(&mut self, peer: Peer, request: BrokerRequest, actions: &mut Vec<Action>) -> Result<Value> {
         match request {
             BrokerRequest::Announce(info) => {
-                let incarnation = info.incarnation;
+                let (incarnation, services) = (info.incarnation, info.services.clone());
                 self.table.announce(peer, info, self.now_ns, actions)?;
+                self.deaths.offered(&services);
                 self.books.mark(incarnation, None);
                 Ok(Value::Null)
             }

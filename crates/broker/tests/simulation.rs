@@ -99,6 +99,52 @@ fn the_end_of_an_old_connection_does_not_remove_a_server_that_came_back_on_a_new
 }
 
 #[test]
+fn what_comes_late_about_a_server_that_died_does_not_touch_the_one_that_was_started_in_its_place() {
+    let mut broker = Broker::new();
+    ask(&mut broker, 0, 1, BrokerRequest::Announce(info(1))).unwrap();
+    broker.handle(0, Event::Lost { peer: Peer(1) });
+    // The same name and pid, the same socket, another life.
+    let again = ServerInfo { incarnation: Incarnation(7), ..info(1) };
+    ask(&mut broker, 0, 2, BrokerRequest::Announce(again.clone())).unwrap();
+    let before = directory(&mut broker, 0);
+    let old = Incarnation(1);
+    let died = BrokerRequest::Died { incarnation: old, how: "SIGSEGV".into(), withdrawn: Vec::new() };
+    for (peer, news) in [(50, BrokerRequest::Failed { incarnation: old }), (51, died)] {
+        ask(&mut broker, 0, peer, news).unwrap();
+    }
+    ask(&mut broker, 0, 1, BrokerRequest::Withdraw { incarnation: old }).unwrap();
+    let late = BrokerRequest::Heartbeat { incarnation: old, load: Load::default() };
+    assert_eq!(ask(&mut broker, 0, 2, late).unwrap(), false);
+    broker.handle(0, Event::Lost { peer: Peer(1) });
+    let now = directory(&mut broker, 0);
+    assert_eq!((now.servers, now.version), (before.servers, before.version));
+    // How the old one died is told of the old one alone.
+    let how = |broker: &mut Broker, incarnation| {
+        ask(broker, 0, 99, BrokerRequest::HowDied { incarnation }).unwrap()
+    };
+    assert_eq!(how(&mut broker, old), "SIGSEGV");
+    assert_eq!(how(&mut broker, Incarnation(7)), serde_json::Value::Null);
+}
+
+#[test]
+fn that_a_service_was_withdrawn_once_is_forgotten_when_it_is_offered_again() {
+    let mut broker = Broker::new();
+    let why = |broker: &mut Broker| {
+        ask(broker, 0, 99, BrokerRequest::Withdrawn { service: "axpy".into() }).unwrap()
+    };
+    let died = |n| BrokerRequest::Died {
+        incarnation: Incarnation(n),
+        how: "SIGSEGV in axpy".into(),
+        withdrawn: vec!["axpy".into(), "other".into()],
+    };
+    ask(&mut broker, 0, 1, died(1)).unwrap();
+    assert_eq!(why(&mut broker), "SIGSEGV in axpy");
+    ask(&mut broker, 0, 2, BrokerRequest::Announce(info(2))).unwrap();
+    ask(&mut broker, 0, 2, BrokerRequest::Withdraw { incarnation: Incarnation(2) }).unwrap();
+    assert_eq!(why(&mut broker), serde_json::Value::Null);
+}
+
+#[test]
 fn clients_begin_their_rounds_at_different_servers() {
     let mut broker = Broker::new();
     let turns: Vec<u64> = (0..3).map(|_| directory(&mut broker, 0).turn).collect();

@@ -172,7 +172,7 @@ impl Names {
         };
         for name in used.iter().filter(|name| !known.contains(&name.text)) {
             let all: Vec<String> = known.iter().cloned().collect();
-            let meant = match forebay_idl::alike(&name.text, &all).first() {
+            let meant = match forebay_types::alike(&name.text, &all).first() {
                 Some(near) => format!("did you mean `{near}`? If another file does it"),
                 None => format!("{remedy} it, or if another file does"),
             };

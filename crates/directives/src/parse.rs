@@ -125,7 +125,7 @@ pub fn parse(text: &str, language: Language) -> Result<Directive, Wrong> {
 
 fn unknown(word: &str) -> String {
     let all: Vec<String> = VERBS.iter().map(|(verb, _)| (*verb).to_owned()).collect();
-    match forebay_idl::alike(word, &all).first() {
+    match forebay_types::alike(word, &all).first() {
         Some(near) => format!("`{word}` is no directive; did you mean `{near}`?"),
         None => format!("`{word}` is no directive; there are {}", all.join(", ")),
     }
@@ -196,7 +196,7 @@ impl<'a> Reader<'a> {
             None => Ok(status),
             Some(word) => {
                 let clauses: Vec<String> = CLAUSES.iter().map(|c| (*c).to_owned()).collect();
-                let near = match (word.kind, forebay_idl::alike(word.text, &clauses).first()) {
+                let near = match (word.kind, forebay_types::alike(word.text, &clauses).first()) {
                     (WordKind::Name, Some(near)) if *near != word.text => format!("did you mean `{near}`? "),
                     _ => String::new(),
                 };

@@ -10,10 +10,10 @@ use forebay_types::{Error, Result};
 /// Calling services.
 pub mod call {
     pub use forebay_client::call::{
-        Arg, Bag, BagOptions, BagView, Canceller, Choice, Client, Counts, FailedCall, Future, Group, Guarded,
-        Joined, Joint, Named, Next, On, Only, Placement, Printed, Reference, ServerView, Service, Space,
-        Task, TaskFate, TaskState, TaskValue, TaskView, Ticket, Timing, Transfer, Value, Watched, cancel_all,
-        probe_any, wait_all, wait_any,
+        Answer, Arg, Bag, BagOptions, BagView, Called, Canceller, Choice, Client, Counts, FailedCall, Future,
+        Group, Guarded, Joined, Joint, Named, Next, On, Only, Placement, Printed, Reference, ServerView,
+        Service, Space, Task, TaskFate, TaskState, TaskValue, TaskView, Ticket, Timing, Transfer, Value,
+        Watched, cancel_all, probe_any, wait_all, wait_any,
     };
     pub use forebay_link::standing;
 }

@@ -130,15 +130,19 @@ pub fn parse_bytes(text: &str) -> Result<u64> {
 
 /// Reads where a server keeps files of calls, and how many bytes: `DIR` or `DIR:SIZE`, 10 GiB if no size is given.
 pub fn parse_scratch(text: &str) -> Result<(PathBuf, u64)> {
-    let (dir, bytes) = match text.rsplit_once(':') {
-        Some((dir, size)) => (dir, parse_bytes(size)?),
-        None => (text, SCRATCH_BYTES),
+    let wrong = |why: &str| {
+        Error::bad(format!(
+            "{text:?} {why}; write DIR:SIZE, for example \"/scratch/me:50GiB\", or DIR alone for 10 GiB"
+        ))
     };
-    match dir {
-        "" => {
-            Err(Error::bad(format!("{text:?} names no directory; write for example \"/scratch/me:50GiB\"")))
-        }
-        dir => Ok((PathBuf::from(dir), bytes)),
+    let (dir, size) = text.rsplit_once(':').map_or((text, None), |(dir, size)| (dir, Some(size)));
+    let bytes = size.map_or(Ok(SCRATCH_BYTES), parse_bytes);
+    match (dir, bytes) {
+        ("", _) => Err(wrong("names no directory")),
+        // Whoever has a directory of that name writes ./1GiB.
+        (dir, _) if size.is_none() && parse_bytes(dir).is_ok() => Err(wrong("is a size without a directory")),
+        (_, Err(_)) => Err(wrong("has no size behind its \":\"")),
+        (dir, Ok(bytes)) => Ok((PathBuf::from(dir), bytes)),
     }
 }
 

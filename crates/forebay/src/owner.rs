@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use forebay_agent::{Embedded, EmbeddedOptions};
 use forebay_client::remote::RemoteRun;
 use forebay_client::run::{Session, Successor};
+use forebay_host::wait::Backoff;
 use forebay_host::{directories, environment};
 use forebay_link::Wire;
 use forebay_store::layout;
@@ -21,8 +22,8 @@ use crate::OpenOptions;
 const RETRY: Duration = Duration::from_secs(5);
 /// Time between two attempts to open a run on this host.
 const PAUSE: Duration = Duration::from_millis(10);
-/// Time between two attempts to open a run on another host.
-const CALL_PAUSE: Duration = Duration::from_millis(200);
+/// Between two attempts to open a run on another host.
+const CALL_AGAIN: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_millis(500));
 
 /// The owner's code on threads of this process.
 pub struct Owner {
@@ -180,7 +181,7 @@ pub fn session_from_afar(
     if !matches!(mode, Mode::Write | Mode::Create) {
         crate::remote::send_rest(remote)?;
     }
-    let mut lost: Option<Instant> = None;
+    let (mut lost, mut again): (Option<Instant>, _) = (None, CALL_AGAIN);
     let session = loop {
         let tried = match forebay_client::remote::start(remote.clone()) {
             // Nobody is there in the first place.
@@ -197,7 +198,7 @@ pub fn session_from_afar(
                     && lost.is_none_or(|since| since.elapsed() < patience(&e)) =>
             {
                 lost.get_or_insert_with(Instant::now);
-                std::thread::sleep(CALL_PAUSE);
+                std::thread::sleep(again.pause());
             }
             done => break done?,
         }

@@ -69,7 +69,7 @@ pub fn symbols(path: &str, library: &Library) -> Result<Vec<String>> {
     let names: Vec<String> =
         own.filter_map(|p| std::fs::read(p).ok()).flat_map(|file| elf::names(&file)).collect();
     let say = |(routine, symbol): &(&Routine, &str)| {
-        let alike = forebay_idl::alike(symbol, &names);
+        let alike = forebay_types::alike(symbol, &names);
         let has = match alike.is_empty() {
             true => "leave the line out, or correct `symbol`".to_owned(),
             false => format!("it has {}", alike.join(", ")),

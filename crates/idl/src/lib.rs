@@ -61,7 +61,6 @@
 //! ```
 #![forbid(unsafe_code)]
 
-mod alike;
 mod expr;
 mod lexer;
 mod model;
@@ -72,7 +71,6 @@ mod routine;
 #[cfg(test)]
 mod tests;
 
-pub use alike::alike;
 pub use expr::{Binary, Expr, Fault, Function, Unary};
 pub use model::{
     Arg, Array, Case, Chain, Complex, Convention, Hidden, Kind, Library, LinePlace, Literal, Published,

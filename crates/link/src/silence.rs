@@ -7,7 +7,7 @@
 //! | a call on one host | the server, by a word | [`HEART`] | [`STILL`], if its process is stopped or gone |
 //! | anything on one host | who is called, by its greeting | | [`GREETING`] |
 //! | a run on one host | the owner, by a word | [`HEART`] | [`STILL`], if its process is stopped or gone |
-//! | a call over the network | the server, while a reply is due | [`BEAT`] | `FOREBAY_SILENCE`, 10 s unless told otherwise |
+//! | a call over the network | the server, while a reply is due | [`BEAT`] | `FOREBAY_SILENCE`, 10 s unless told otherwise; [`BULK`] times that while an array or a file is on its way |
 //! | a run of another host | the rank's side | [`OF_RANK`] | the store's side |
 //! | | the store's side | [`OF_STORE`] | the rank's side, which opens the line again |
 //! | the rest of a dead rank | the store's side | [`OF_STORE`] | [`OF_REST`] |
@@ -32,6 +32,9 @@ pub const HEART: Duration = Duration::from_millis(200);
 pub const STILL: Duration = Duration::from_secs(1);
 /// Between two signs of life of a server on another host.
 pub const BEAT: Duration = Duration::from_secs(1);
+/// So many times longer who is on the network may be silent while bulk moves: a line that is full loses frames, and what
+/// was lost holds up all that comes behind it.
+pub const BULK: u32 = 2;
 /// The rank's side of a run on another host.
 pub const OF_RANK: Silence = Silence { says: Duration::from_secs(1), lost: Duration::from_secs(6) };
 /// The store's side. It is given up earlier: whoever opens the line again finds the mirror waiting.

@@ -226,6 +226,11 @@ impl Wire {
         self.stream.channel().net()
     }
 
+    /// How long the other side may say nothing, if it is on another host.
+    pub(crate) fn bear(&self, silence: Duration) -> Result<()> {
+        self.net().map_or(Ok(()), |socket| socket.bear(silence))
+    }
+
     pub(crate) fn met(&mut self, peer: Peer) {
         self.peer = Some(peer);
         self.stream.limit(CONVERSATION);

@@ -12,10 +12,12 @@ use forebay_types::{Code, Result};
 
 use crate::shared::Shared;
 use forebay_host::lock;
+use forebay_host::wait::Backoff;
 
 const TIMEOUT: Duration = Duration::from_secs(2);
 /// Between two attempts while there is no broker: one that comes is told well before it has settled.
-const RETRY: Duration = Duration::from_millis(HEARTBEAT_MS / 5);
+const RETRY: Backoff =
+    Backoff::new(Duration::from_millis(HEARTBEAT_MS / 20), Duration::from_millis(HEARTBEAT_MS));
 
 /// The connection to the broker, while there is one.
 pub(crate) struct Announcer {
@@ -101,18 +103,20 @@ impl Announcer {
 
     /// Heartbeats until the server stops, then takes leave.
     pub fn run(mut self, shared: Arc<Shared>) {
+        let mut retry = RETRY;
         while !shared.stopping() {
             let changed = self.told.as_ref() != Some(&shared.info());
             let done = if changed { self.announce(&shared) } else { self.heartbeat(&shared) };
             let pause = match done {
                 Ok(()) => {
                     *lock(&shared.trouble) = None;
+                    retry.reset();
                     Duration::from_millis(HEARTBEAT_MS)
                 }
                 Err(e) => {
                     self.wire = None;
                     *lock(&shared.trouble) = Some(e.within("cannot announce the server"));
-                    RETRY
+                    retry.pause()
                 }
             };
             shared.nap(pause);

@@ -85,6 +85,9 @@ pub(crate) fn call(
         };
         slots.push(slot);
     }
+    if !files.is_empty() {
+        caller.peer.files.may_begin(files.iter().map(|(_, _, file)| &**file))?;
+    }
     Ok(Call { signature: service.signature.clone(), slots, caller: Some(caller), printed: None, files })
 }
 

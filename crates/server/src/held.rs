@@ -153,8 +153,12 @@ fn taken(number: u64) -> Error {
 }
 
 fn unknown(number: u64) -> Error {
-    let text = format!("the array {number} was killed or never made; create it again");
-    Error::new(Code::NotFound, text)
+    // A client that keeps to what it is given refers to none that it never made.
+    let text = format!(
+        "the array {number} was killed by its client while this was on its way; make a new one, and kill it when all that \
+         needs it is over"
+    );
+    Error::new(Code::Closed, text)
 }
 
 impl Pool {
@@ -345,7 +349,7 @@ mod tests {
         assert!(e.text().contains("80000 bytes") && e.text().contains("of 100000"), "{e}");
         let turn = arrays.queue(1, true).unwrap();
         arrays.kill(1).unwrap();
-        assert_eq!(arrays.kill(1).unwrap_err().code(), Code::NotFound);
+        assert_eq!(arrays.kill(1).unwrap_err().code(), Code::Closed);
         assert_eq!(used(), 80_000);
         assert_eq!(turn.block(&meta(10_000)).unwrap().len(), 80_000);
         assert!(turn.block(&meta(9_999)).is_err());

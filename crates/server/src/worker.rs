@@ -134,7 +134,7 @@ impl Worker<'_> {
                 drop(poller);
                 match request {
                     Ok(request) => self.serve_in_turn(peer, request, parts),
-                    Err(e) => self.fail(&peer, id.id, &e, 0, 0),
+                    Err(e) => self.fail(&peer, id.id, &e, 0),
                 }
             }
             Next::Ready(taken) => {
@@ -175,7 +175,7 @@ impl Worker<'_> {
             false => {
                 let id = request.id;
                 drop(request);
-                self.fail(&peer, id.id, &unwanted(), 0, 0);
+                self.fail(&peer, id.id, &unwanted(), 0);
             }
         }
     }
@@ -227,8 +227,11 @@ impl Worker<'_> {
         let mut call = match decode::call(&service, &self.items, data, parts, caller) {
             Ok(call) => call,
             Err(e) => {
-                service.failed();
-                return self.fail(peer, id.id, &e, waited, 0);
+                // One that finds no room comes again.
+                if e.code() != Code::Full {
+                    service.failed();
+                }
+                return self.fail(peer, id.id, &e, waited);
             }
         };
         *self.place.serves.borrow_mut() = Some((peer.clone(), id));
@@ -283,13 +286,15 @@ impl Worker<'_> {
                 if printed.is_some() {
                     service.has_printed();
                 }
-                self.tell(peer, id.id, &e, (waited, ran), printed.as_deref());
+                // None at all says that it was not begun.
+                self.tell(peer, id.id, &e, (waited, ran.max(1)), printed.as_deref());
             }
         }
     }
 
-    fn fail(&mut self, peer: &Peer, id: u64, e: &Error, waited_ns: u64, ran_ns: u64) {
-        self.tell(peer, id, e, (waited_ns, ran_ns), None);
+    /// Tells of a call that was not begun.
+    fn fail(&mut self, peer: &Peer, id: u64, e: &Error, waited_ns: u64) {
+        self.tell(peer, id, e, (waited_ns, 0), None);
     }
 
     /// Tells that a call has failed, and what it printed.

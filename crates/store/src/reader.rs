@@ -105,7 +105,8 @@ impl Reader {
 
     /// A data set without its bytes.
     pub fn info(&self, name: &str, set: i64) -> Result<DataRow> {
-        self.ask(|conn| catalog::data_row(conn, name, set)?.ok_or_else(|| absent(name, set)))
+        let found = self.ask(|conn| catalog::data_row(conn, name, set)?.ok_or_else(|| absent(name, set)));
+        found.map_err(|e| self.with_names(name, set, e))
     }
 
     /// A data set, or the part of it that a selection picks.
@@ -118,9 +119,27 @@ impl Reader {
         // A file that was replaced between the look into the catalog and its opening is looked
         // for once more.
         match self.locate_by(self.conn_of_burst()?, (name, set), false) {
-            Err(e) if e.code() == Code::NotFound => self.locate_by(self.burst.again()?, (name, set), true),
+            Err(e) if e.code() == Code::NotFound => self
+                .locate_by(self.burst.again()?, (name, set), true)
+                .map_err(|e| self.with_names(name, set, e)),
             other => other,
         }
+    }
+
+    /// What there is instead of a data set that is not there.
+    #[cold]
+    fn with_names(&self, name: &str, set: i64, absent: Error) -> Error {
+        if absent.code() != Code::NotFound {
+            return absent;
+        }
+        let sets = self.ask(|conn| catalog::data_sets_of(conn, name)).unwrap_or_default();
+        let names = self.ask(catalog::data_names).unwrap_or_default();
+        let instead = match (sets.is_empty(), forebay_types::alike(name, &names).first()) {
+            (false, _) => format!("it has {}", listed(&sets, "the set", "the sets")),
+            (true, Some(near)) => format!("did you mean {near:?}?"),
+            (true, None) => return absent,
+        };
+        Error::new(Code::NotFound, format!("there is no data set {name:?} set {set}; {instead}"))
     }
 
     fn locate_by<'a>(&'a self, conn: Asking, which: (&'a str, i64), last: bool) -> Result<Located<'a>> {
@@ -210,9 +229,11 @@ impl Reader {
             None => {
                 self.step(step)?;
                 let names = self.step_names(step)?;
-                let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-                let text = format!("step {step} has no data set {name:?}; it has {names}");
-                Err(Error::new(Code::NotFound, text))
+                let instead = match forebay_types::alike(name, &names).first() {
+                    Some(near) => format!("did you mean {near:?}?"),
+                    None => format!("it has {}", listed(&names, "", "")),
+                };
+                Err(Error::new(Code::NotFound, format!("step {step} has no data set {name:?}; {instead}")))
             }
         }
     }
@@ -292,6 +313,21 @@ impl Reader {
 /// The shape a selection gives, without reading.
 pub fn shape_of(meta: &ArrayMeta, sel: &Selection) -> Result<Shape> {
     Selection::shape_of(&sel.resolve(&meta.shape)?)
+}
+
+/// The first of many, for people.
+fn listed<T: std::fmt::Display>(all: &[T], one: &str, several: &str) -> String {
+    const SHOWN: usize = 20;
+    let shown: Vec<String> = all.iter().take(SHOWN).map(T::to_string).collect();
+    let more = match all.len().saturating_sub(SHOWN) {
+        0 => String::new(),
+        n => format!(" and {n} more"),
+    };
+    let what = if all.len() == 1 { one } else { several };
+    match shown.is_empty() {
+        true => "none".to_owned(),
+        false => format!("{what} {}{more}", shown.join(", ")).trim_start().to_owned(),
+    }
 }
 
 fn absent(name: &str, set: i64) -> Error {

@@ -4,7 +4,7 @@
 //! the scalars in the dtypes of the signature. Every error names the parameter, what was
 //! expected and what was given.
 
-use crate::signature::{Extent, Param, Signature};
+use crate::signature::{Extent, Param, Signature, Way};
 use crate::{ArrayMeta, DType, Error, Result, Scalar, Shape, counted};
 
 /// What a caller has for a parameter.
@@ -207,6 +207,11 @@ fn check_kind(param: &Param, given: &mut Given) -> Result<()> {
             }
             meta.bytes().map(drop)
         }
+        (_, other) if param.is_file => Err(Error::bad(format!(
+            "got {}; give the path of {}",
+            other.describe(),
+            if param.way == Way::In { "the file" } else { "the file that is to be written" }
+        ))),
         (_, other) => Err(Error::bad(format!("got {}", other.describe()))),
     }
 }

@@ -47,7 +47,12 @@ impl Cost {
             )));
         }
         if let Some(name) = cost.names().find(|name| !params.iter().any(|p| p.tells(name))) {
-            let known: Vec<String> = params.iter().flat_map(told_by).collect();
+            let mut known: Vec<String> = Vec::new();
+            for told in params.iter().flat_map(told_by) {
+                if !known.contains(&told) {
+                    known.push(told);
+                }
+            }
             return Err(Error::bad(format!(
                 "the cost {text:?} names {name:?}, which is neither an integer that the caller passes nor an extent that \
                  stands alone; there is {}",
@@ -158,6 +163,7 @@ mod tests {
             ("f(in n:i64) cost n**9", "from 1 to 8"),
             ("f(in n:i64) cost 7", "the same for all calls"),
             ("f(in n:i64) cost k*n", "names \"k\""),
+            ("f(in n:i64, in m:i64, in x:f64[n]) cost n*q", "there is n, m"),
             ("f(in x:f64) cost x", "there is none"),
             ("f(out n:i64) cost n", "names \"n\""),
             ("f(in n:i64, in x:f64[m]) cost x", "there is n, m"),

@@ -4,6 +4,7 @@
 //! client                                            server
 //!   Send {number, name, bytes, seen}  ------------->   a private directory; room in the scratch space
 //!                    <-------------  Kept::Seen        it sees the file itself: nothing travels
+//!                    <-------------  Kept::NoRoom    it may, when others have gone
 //!                    <-------------  Kept::Wanted
 //!   PIECE, PIECE, ...                 ------------->   written as they come: a slow disk holds the sender back
 //!                    <-------------  Kept::Whole
@@ -98,7 +99,7 @@ pub enum FileRequest {
 }
 
 /// What a server says of a file that is sent to it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum KeptFile {
     /// It sees the file itself.
     Seen,
@@ -106,6 +107,8 @@ pub enum KeptFile {
     Wanted,
     /// All of it is here.
     Whole,
+    /// It finds no room beside other files, and would alone: what is said of that.
+    NoRoom(String),
 }
 
 /// A file that a service has written.

@@ -13,6 +13,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod alike;
 mod array;
 mod attributes;
 pub mod call;
@@ -40,6 +41,7 @@ pub mod usage;
 mod value;
 pub mod watch;
 
+pub use alike::alike;
 pub use array::{ArrayMeta, Order, Selection, Shape, Slice};
 pub use attributes::{attributes, number_of_attribute, real_attribute};
 pub use check::Given;

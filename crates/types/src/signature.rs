@@ -312,7 +312,8 @@ fn read_param(text: &str) -> Result<Param> {
     }
     let dtype = match is_file {
         true => DType::Str,
-        false => DType::parse(dtype).map_err(|e| e.within(format_args!("parameter {name}")))?,
+        false => DType::parse(dtype)
+            .map_err(|e| Error::bad(format!("parameter {name}: {}, or {FILE} for a file", e.text())))?,
     };
     let param = Param { name: name.to_owned(), way, dtype, extents, order, is_status, is_file };
     if is_status && !(param.is_integer_scalar() && way.comes()) {

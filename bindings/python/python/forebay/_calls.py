@@ -357,8 +357,12 @@ def connect(
                 client.place_with(asked(placement))
                 # Its thread asks the function, too: it ends before the interpreter does.
                 atexit.register(client.unnotify)
+            elif not isinstance(placement, str):
+                raise _forebay.BadArgument(
+                    f"placement={placement!r} is no rule; use 'least', 'turns', or a function of a task and servers"
+                )
             elif placement != "least":
-                client.place_by(str(placement))
+                client.place_by(placement)
             return client
 
 

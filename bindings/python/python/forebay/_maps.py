@@ -74,6 +74,11 @@ class Map(Iterator[Any]):
                 f"{name}: a map takes at least one iterable, as many as a task has arguments"
             )
         for number, iterable in enumerate(iterables, 1):
+            if isinstance(iterable, str):
+                raise _forebay.BadArgument(
+                    f"{name}: argument {number} is the text {_cut(iterable)}, which is iterated by its letters; write "
+                    f"[{_cut(iterable)}] for one task, itertools.repeat(...) for all, or list(...) if letters are meant"
+                )
             if not hasattr(iterable, "__iter__") and not hasattr(iterable, "__getitem__"):
                 kind = type(iterable).__name__
                 raise _forebay.BadArgument(
@@ -203,9 +208,7 @@ class Map(Iterator[Any]):
         raise StopIteration
 
     def _tell(self, error: Any) -> None:
-        shown = repr(self.input)
-        shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}..."
-        error.args = (f"task {self.index}, input {shown}: {error}",)
+        error.args = (f"task {self.index}, input {_cut(self.input)}: {error}",)
         error.index = self.index
         error.input = self.input
         if len(self._failed) < 10_000:
@@ -264,6 +267,11 @@ class Map(Iterator[Any]):
     def __repr__(self) -> str:
         counts = ", ".join(f"{value} {name}" for name, value in self.counts.items() if value)
         return f"<forebay.Map {self._name!r}{': ' if counts else ''}{counts}>"
+
+
+def _cut(value: object) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}..."
 
 
 def _total(iterables: tuple[Iterable[Any], ...]) -> int | None:

@@ -10,7 +10,7 @@ import json
 import os
 import sys
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
@@ -25,6 +25,7 @@ from ._index import Selection, plan
 from ._page import Page
 from ._snapshots import DataSet, Snapshot, StoredSnapshot, StoredSnapshots, described, step_number
 from ._tables import Rows, Table, columns_of
+from ._trees import tree
 from ._watch import Diagram, Parameter
 
 if TYPE_CHECKING:
@@ -188,19 +189,26 @@ class Run:
 
     def __contains__(self, key: str | tuple[str, int]) -> bool:
         name, number = key if isinstance(key, tuple) else (key, 0)
-        try:
-            self._native.dataset(name, number)
-        except _forebay.NotFound:
-            return False
+        return bool(self._native.list(_literal(name), number))
+
+    def __len__(self) -> int:
+        """How many names of data sets it has."""
+        return len(self._names())
+
+    def __bool__(self) -> bool:
+        """A run without data sets is one all the same."""
         return True
+
+    def _names(self) -> dict[str, None]:
+        return dict.fromkeys(row[0] for row in self._native.list("*", None))
 
     def __iter__(self) -> Iterator[str]:
         """The names of its data sets, as those of an HDF5 file; snapshots are in :attr:`snapshots`."""
-        return iter(dict.fromkeys(row[0] for row in self._native.list("*", None)))
+        return iter(self._names())
 
-    def keys(self) -> Iterator[str]:
+    def keys(self) -> KeysView[str]:
         """The names of its data sets, as iterating over the run gives them."""
-        return iter(self)
+        return self._names().keys()
 
     def dataset(self, name: str, set: int = 0) -> DataSetHandle:
         """A data set by name, for its attributes and description."""
@@ -520,6 +528,15 @@ class Run:
     def __repr__(self) -> str:
         state = "closed" if self.closed else "read-only" if self.read_only else "open"
         return f"<forebay.Run {self.path!r}, {state}>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: its data sets as a tree, with their units."""
+        if self.closed:
+            return tree(repr(self), [])
+        lines = [repr(self.snapshots)[1:-1]]
+        if tables := self.tables:
+            lines.append(f"tables: {', '.join(tables)}")
+        return tree(repr(self)[1:-1], self.list(), lines)
 
 
 def open(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -17,6 +17,7 @@ from ._arrays import measured
 from ._attrs import from_json
 from ._dtypes import dtype_name, dtype_of_name
 from ._index import Selection, plan
+from ._trees import tree
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -230,6 +231,18 @@ class StoredSnapshot:
     def __len__(self) -> int:
         return len(self.names())
 
+    def keys(self) -> KeysView[str]:
+        """The names of its arrays."""
+        return KeysView(cast("Mapping[str, Any]", self))
+
+    def values(self) -> ValuesView[Any]:
+        """Its arrays, each read when it is come to."""
+        return ValuesView(cast("Mapping[str, Any]", self))
+
+    def items(self) -> ItemsView[str, Any]:
+        """Names and arrays, each read when it is come to."""
+        return ItemsView(cast("Mapping[str, Any]", self))
+
     def __bool__(self) -> bool:
         """A snapshot without arrays is one all the same."""
         return True
@@ -237,6 +250,10 @@ class StoredSnapshot:
     def __repr__(self) -> str:
         time = "" if self.time is None else f" at time {self.time:g}"
         return f"<forebay.StoredSnapshot of step {self.step}{time}>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: its arrays as a tree, with their units."""
+        return tree(repr(self)[1:-1], [self.dataset(name) for name in self.names()])
 
 
 class StoredSnapshots(Sequence[StoredSnapshot]):

@@ -8,7 +8,8 @@ use std::ops::Range;
 use std::time::Duration;
 
 use forebay::call::{
-    Arg, Bag, Canceller, Client, Future, Printed, Timing, Value, probe_any, wait_all, wait_any,
+    Answer, Arg, Bag, Called, Canceller, Client, Future, Printed, Timing, Value, probe_any, wait_all,
+    wait_any,
 };
 use forebay::{ArrayMeta, DType, Error, Result, Scalar, Shape, Signature, Strided};
 use numpy::{PyUntypedArray, PyUntypedArrayMethods};
@@ -144,10 +145,52 @@ impl PendingArguments {
         bag.add(self.args)
     }
 
-    /// Sends a call that is waited for at once and whose timing nobody asks for.
-    pub fn send_untimed(self, client: &Client, name: &str) -> Result<HeldFuture> {
-        let future = client.call_untimed(name, self.args)?;
-        Ok(HeldFuture { future, _kept: self.kept })
+    /// Calls a service whose results are wanted at once and whose timing nobody asks for.
+    pub fn call_now(self, client: &Client, name: &str) -> Result<HeldCall> {
+        Ok(match client.call_now(name, self.args)? {
+            Called::Over(answer) => HeldCall::Over { answer, _kept: self.kept },
+            Called::UnderWay(future) => HeldFuture { future: *future, _kept: self.kept }.into(),
+        })
+    }
+}
+
+/// A call whose results are wanted at once, with what it borrows.
+pub enum HeldCall {
+    /// It is over.
+    Over { answer: Answer, _kept: Vec<Py<PyAny>> },
+    /// It goes on.
+    UnderWay(Box<HeldFuture>),
+}
+
+impl From<HeldFuture> for HeldCall {
+    fn from(held: HeldFuture) -> HeldCall {
+        HeldCall::UnderWay(Box::new(held))
+    }
+}
+
+impl HeldCall {
+    /// What was called.
+    pub fn signature(&self) -> &Signature {
+        match self {
+            HeldCall::Over { answer, .. } => answer.signature(),
+            HeldCall::UnderWay(held) => held.signature(),
+        }
+    }
+
+    /// What the service printed, if it has failed.
+    pub fn printed(&self) -> Option<&Printed> {
+        match self {
+            HeldCall::Over { .. } => None,
+            HeldCall::UnderWay(held) => held.printed(),
+        }
+    }
+
+    /// Keeps it among the calls of its client that have failed, for that reason.
+    pub fn note(&self, client: &Client, why: &Error) {
+        match self {
+            HeldCall::Over { answer, .. } => answer.note(client, why),
+            HeldCall::UnderWay(held) => held.note(why),
+        }
     }
 }
 

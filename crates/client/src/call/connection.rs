@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use forebay_arena::{Block, Doorbell};
 use forebay_host::identity;
-use forebay_link::call::{self, Arrived, Flusher, NotLent, NotLetIn, Peek, Receiver, Sender, Target};
+use forebay_link::call::{self, Arrived, Bulk, Flusher, NotLent, NotLetIn, Peek, Receiver, Sender, Target};
 use forebay_link::net::{Address, Fingerprint, Key};
 use forebay_link::pool::Lease;
 use forebay_link::{Frame, Header, PeerState, QuickMap, Transport};
@@ -29,6 +29,8 @@ use super::{lock, reply, spare};
 
 /// Complete calls that are noted before those that were taken are struck out: more than there are blocks.
 const COMPLETE: usize = 2 * call::BLOCKS as usize;
+/// The slot of a request whose caller looks for its reply himself.
+const LOOKED_FOR: u16 = u16::MAX;
 
 /// What a client needs to reach servers.
 #[derive(Clone, Debug, Default)]
@@ -137,6 +139,16 @@ pub(super) struct Told<'a> {
 /// Why a request did not go (nothing: no room just now), and its chunks.
 pub(super) type Unsent = (Option<Error>, Vec<(usize, Chunk)>);
 
+/// What has become of a request whose caller looks for its reply himself.
+pub(super) enum Exchanged<T> {
+    /// It was not sent.
+    Not,
+    /// Its reply was read.
+    Answered(T),
+    /// It is under way, or its reply has come and is none that could be read.
+    UnderWay(Arc<Pending>),
+}
+
 /// What came back: the reply's bytes and the chunks of the call.
 pub(super) struct Returned {
     pub reply: Vec<u8>,
@@ -174,6 +186,8 @@ pub(super) struct Connection {
     peek: Option<Peek>,
     under_way: Mutex<UnderWay>,
     count: AtomicU32,
+    /// The request whose caller looks for its reply himself; 0 without one.
+    looked_for: AtomicU64,
     /// Is told when one of them has ended.
     queue: Arc<Queue>,
     /// Calls that are complete and whose results may lie in the segment still.
@@ -201,18 +215,22 @@ impl UnderWay {
         let slot = match self.free.pop() {
             Some(slot) => slot,
             None => {
-                let slot = u16::try_from(self.next).ok()?;
+                let slot = u16::try_from(self.next).ok().filter(|slot| *slot != LOOKED_FOR)?;
                 self.next += 1;
                 slot
             }
         };
+        self.insert_at(RequestId { id, slot }, pending, expected);
+        Some(RequestId { id, slot })
+    }
+
+    fn insert_at(&mut self, RequestId { id, slot }: RequestId, pending: &Arc<Pending>, expected: Ns) {
         pending.slot.store(slot, Ordering::Relaxed);
         pending.expected.store(expected, Ordering::Relaxed);
         if expected > 0 {
             self.ahead.add(expected);
         }
         self.requests.insert(id, pending.clone());
-        Some(RequestId { id, slot })
     }
 
     /// Those that were sent first.
@@ -225,7 +243,10 @@ impl UnderWay {
 
     fn remove(&mut self, id: u64) -> Option<Arc<Pending>> {
         let pending = self.requests.remove(&id)?;
-        self.free.push(pending.slot.load(Ordering::Relaxed));
+        let slot = pending.slot.load(Ordering::Relaxed);
+        if slot != LOOKED_FOR {
+            self.free.push(slot);
+        }
         let expected = pending.expected.load(Ordering::Relaxed);
         if expected > 0 {
             self.ahead.take(expected);
@@ -284,6 +305,7 @@ impl Connection {
             receiving: Mutex::new(Receiving { receiver, frame: Frame::default() }),
             under_way: Mutex::default(),
             count: AtomicU32::new(0),
+            looked_for: AtomicU64::new(0),
             queue: client.queue.clone(),
             complete: Mutex::default(),
             files: FileSide::new(Route { client: client.id, by_socket, door, silence: reach.silence }),
@@ -356,7 +378,8 @@ impl Connection {
         let who = format!("server {:?} (pid {})", self.info.name, self.info.pid);
         let error = Error::new(Code::ServerLost, format!("{who} {why}"));
         self.lost.get_or_init(|| {
-            let begun = lock(&self.under_way).oldest(self.info.workers.max(1) as usize);
+            let mut begun = lock(&self.under_way).oldest(self.info.workers.max(1) as usize);
+            begun.push(self.looked_for.load(Ordering::Acquire));
             Lost { error, is_closed, begun }
         });
         self.held.let_go();
@@ -453,6 +476,48 @@ impl Connection {
         }
     }
 
+    /// Sends a short request whose caller has nothing else to wait for, and looks for its reply for a moment. `read` reads
+    /// the words of the reply, if that is what it was looked for.
+    pub fn exchange<T>(&self, id: u64, body: &[u8], read: impl FnOnce(&[u8]) -> Option<T>) -> Exchanged<T> {
+        if self.peek.is_none() || self.is_busy() {
+            return Exchanged::Not;
+        }
+        // Whoever has it takes every reply that comes.
+        let Ok(mut receiving) = self.receiving.try_lock() else { return Exchanged::Not };
+        let Receiving { receiver, frame } = &mut *receiving;
+        let request = RequestId { id, slot: LOOKED_FOR };
+        self.looked_for.store(id, Ordering::Release);
+        let full = &mut || Err(Error::new(Code::Full, "there is no room"));
+        if self.sender.send(&Header::about(kind::REQUEST, request), body, Bulk::Here(&[]), full).is_err() {
+            self.looked_for.store(0, Ordering::Release);
+            return Exchanged::Not;
+        }
+        let came = forebay_arena::glance(|| receiver.pending()).then(|| receiver.next(frame)).transpose();
+        let came = came.map(Option::flatten);
+        let is_answer = frame.header.kind == kind::REPLY && frame.header.id == id;
+        if matches!(came, Ok(Some(_)))
+            && is_answer
+            && let Some(read) = read(frame.body())
+        {
+            self.looked_for.store(0, Ordering::Release);
+            return Exchanged::Answered(read);
+        }
+        // From here on it is a call like others.
+        let pending = spare::pending();
+        {
+            let mut under_way = lock(&self.under_way);
+            under_way.insert_at(request, &pending, 0);
+            self.count.store(under_way.requests.len() as u32, Ordering::Relaxed);
+        }
+        self.looked_for.store(0, Ordering::Release);
+        let taken = came.and_then(|came| came.map_or(Ok(()), |arrived| self.take(frame, arrived)));
+        drop(receiving);
+        if let Err(e) = taken {
+            self.lose_by(&e);
+        }
+        Exchanged::UnderWay(pending)
+    }
+
     fn forget(&self, id: u64) -> Option<Arc<Pending>> {
         let mut under_way = lock(&self.under_way);
         let pending = under_way.remove(id);
@@ -496,12 +561,18 @@ impl Connection {
             None => self.take_replies(),
         };
         drained.unwrap_or_else(|e| {
-            match e.code() {
-                Code::ServerLost => self.is_closed(),
-                _ => self.give_up(format!("sent what is no reply: {e}")),
-            }
+            self.lose_by(&e);
             true
         })
+    }
+
+    /// What was received makes the server lost.
+    #[cold]
+    fn lose_by(&self, e: &Error) {
+        match e.code() {
+            Code::ServerLost => self.is_closed(),
+            _ => self.give_up(format!("sent what is no reply: {e}")),
+        }
     }
 
     /// More may be there: whoever waits for these has them before a long one is read.

@@ -6,6 +6,7 @@
 mod again;
 mod canceller;
 mod carrying;
+mod checked;
 mod together;
 
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use forebay_link::standing;
-use forebay_types::call::{Outcome, get_outcome};
+use forebay_types::call::Outcome;
 use forebay_types::directory::ServerInfo;
 use forebay_types::{Code, Error, Given, Param, Result, Signature};
 
@@ -22,7 +23,7 @@ use super::connection::{Connection, Pending, Returned, Told};
 use super::estimate::{Size, bytes_of};
 use super::files::{self, Carried, LocalFile};
 use super::queue::{self, End, Queued, WaitingCall};
-use super::reference::{self, Reference};
+use super::reference;
 use super::reply::Printed;
 use super::request;
 use super::table::Offer;
@@ -30,8 +31,10 @@ use super::tied::Tied;
 use super::transfer::{OwnCopy, Transfer};
 use super::{Asked, Choice, Client, Inner, Sent, late, reply, spare};
 use again::Tries;
+use carrying::Returning;
 
 pub use canceller::Canceller;
+pub(super) use checked::{Checked, Made, with_first};
 pub use together::{cancel_all, probe_any, wait_all, wait_any};
 
 /// The connection to a server may be cut so often under one call: before anything of it was sent, and after.
@@ -88,6 +91,8 @@ pub struct Future<'a> {
     /// Its files, and where they are kept just now.
     files: Vec<LocalFile>,
     carried: Option<Carried>,
+    /// Its reply, while what it wrote is on its way.
+    returning: Option<Box<Returning>>,
     transfer: Transfer,
     id: u64,
     issue: u32,
@@ -111,12 +116,6 @@ pub struct Future<'a> {
     answered: Option<Arc<ServerInfo>>,
 }
 
-/// Arrays travel in the order that the service demands.
-fn in_order(signature: &Signature, args: &mut [Arg<'_>]) -> Result<()> {
-    let mut demanded = signature.passed().zip(args).filter_map(|(param, arg)| Some((param.order?, arg)));
-    demanded.try_for_each(|(order, arg)| arg.travel_in(order))
-}
-
 impl<'a> Future<'a> {
     pub(super) fn send(inner: &Arc<Inner>, name: &str, args: Vec<Arg<'a>>, how: How) -> Result<Future<'a>> {
         // Before a server is waited for: nobody can work on what is lost.
@@ -132,11 +131,7 @@ impl<'a> Future<'a> {
         how: How,
         make: impl FnOnce(&Signature) -> Result<Vec<Arg<'a>>>,
     ) -> Result<Future<'a>> {
-        Future::send_made(inner, name, how, |inner, signature| {
-            let args = make(signature)?;
-            let first = reference::first(inner, name, &args)?;
-            Ok((args, first))
-        })
+        Future::send_made(inner, name, how, |inner, signature| with_first(inner, name, make(signature)?))
     }
 
     /// Sends a call whose arguments are made of the signature, with the first thing that they refer to. One that does not
@@ -145,34 +140,19 @@ impl<'a> Future<'a> {
         inner: &Arc<Inner>,
         name: &str,
         how: How,
-        make: impl FnOnce(&Arc<Inner>, &Signature) -> Result<(Vec<Arg<'a>>, Option<Reference>)>,
+        make: impl FnOnce(&Arc<Inner>, &Signature) -> Made<'a>,
     ) -> Result<Future<'a>> {
         inner.check_process()?;
+        let begun = how.timed.then(Instant::now);
         // A call is large: it is made where the caller has it, and not moved.
-        let sent = Future::try_to_send(inner, name, how, make);
+        let sent = match Checked::made(inner, name, &how, make) {
+            Ok(call) => Future::begin(inner.clone(), call, how, begun),
+            Err(e) => Err(e),
+        };
         if let Err(e) = &sent {
             inner.failures.note(name, e, None);
         }
         sent
-    }
-
-    fn try_to_send(
-        inner: &Arc<Inner>,
-        name: &str,
-        how: How,
-        make: impl FnOnce(&Arc<Inner>, &Signature) -> Result<(Vec<Arg<'a>>, Option<Reference>)>,
-    ) -> Result<Future<'a>> {
-        let begun = how.timed.then(Instant::now);
-        let mut offer = inner.find(name, how.tied.as_deref(), how.allowed)?;
-        // Where calls are of unlike length, the time of each tells.
-        let begun = begun.or_else(|| offer.signature.cost().map(|_| Instant::now()));
-        let (mut args, first) = make(inner, &offer.signature)?;
-        in_order(&offer.signature, &mut args)?;
-        args.iter().try_for_each(|a| a.check().map_err(|e| e.within(name)))?;
-        let mut given: Vec<Given> = args.iter().map(Arg::given).collect();
-        offer.signature.check(&mut given)?;
-        let bound = first.map(|r| reference::holder(inner, &mut offer, &r)).transpose()?;
-        Future::begin(inner.clone(), offer, bound, (args, given), (how, begun))
     }
 
     /// Sends a call of a server's own services.
@@ -180,68 +160,84 @@ impl<'a> Future<'a> {
         inner: &Arc<Inner>,
         server: &Arc<Connection>,
         signature: &Signature,
-        mut args: Vec<Arg<'a>>,
+        args: Vec<Arg<'a>>,
     ) -> Result<Future<'a>> {
         inner.check_process()?;
-        in_order(signature, &mut args)?;
-        let mut given: Vec<Given> = args.iter().map(Arg::given).collect();
-        signature.check(&mut given)?;
         let offer = Arc::new(Offer::of(signature.clone(), server.info.clone()));
-        Future::begin(
-            inner.clone(),
-            offer,
-            Some(server.clone()),
-            (args, given),
-            (How { allowed: None, timed: false, transfer: Transfer::Nowait, tied: None }, None),
-        )
+        let mut call = Checked::of(inner, offer, args)?;
+        call.bound = Some(server.clone());
+        let how = How { allowed: None, timed: false, transfer: Transfer::Nowait, tied: None };
+        Future::begin(inner.clone(), call, how, None)
     }
 
-    fn begin(
+    /// Sends a call.
+    pub(super) fn begin(
         inner: Arc<Inner>,
-        offer: Arc<Offer>,
-        bound: Option<Arc<Connection>>,
-        (args, given): (Vec<Arg<'a>>, Vec<Given>),
-        (how, begun): (How, Option<Instant>),
+        call: Checked<'a>,
+        how: How,
+        begun: Option<Instant>,
     ) -> Result<Future<'a>> {
-        let How { allowed, transfer, tied, .. } = how;
-        let id = inner.next_id();
-        let kept = match transfer {
-            Transfer::Copy => copies(&inner, &offer.signature, &args)?,
+        let kept = match how.transfer {
+            Transfer::Copy => copies(&inner, &call.offer.signature, &call.args)?,
             _ => Vec::new(),
         };
-        let files = match offer.signature.has_files() {
-            true => files::files_of(offer.signature.passed(), &args)
-                .map_err(|e| e.within(offer.signature.name()))?,
+        let files = match call.offer.signature.has_files() {
+            true => {
+                let name = call.offer.signature.name();
+                files::files_of(call.offer.signature.passed(), &call.args, &format_args!("a call of {name}"))
+                    .map_err(|e| e.within(name))?
+            }
             false => Vec::new(),
         };
-        let mut sent = Ok(Future {
+        // Where calls are of unlike length, the time of each tells.
+        let begun = begun.or_else(|| call.offer.signature.cost().map(|_| Instant::now()));
+        let mut sent = Ok(Future::new(inner, call, how, State::Taken));
+        if let Ok(future) = &mut sent {
+            (future.kept, future.files, future.begun) = (kept, files, begun);
+            if let Err(e) = future.set_out() {
+                sent = Err(e);
+            }
+        }
+        sent
+    }
+
+    /// A call that is at a server already.
+    pub(super) fn under_way(
+        inner: Arc<Inner>,
+        call: Checked<'a>,
+        how: How,
+        (connection, pending): (Arc<Connection>, Arc<Pending>),
+    ) -> Future<'a> {
+        Future::new(inner, call, how, State::Sent { connection, pending })
+    }
+
+    #[inline]
+    fn new(inner: Arc<Inner>, call: Checked<'a>, how: How, state: State) -> Future<'a> {
+        let Checked { id, offer, args, given, bound } = call;
+        let How { allowed, transfer, tied, .. } = how;
+        Future {
             inner,
             offer,
             args,
-            kept,
+            kept: Vec::new(),
             given,
-            files,
+            files: Vec::new(),
             carried: None,
+            returning: None,
             transfer,
             id,
             issue: 0,
             tries: None,
             allowed,
-            begun,
+            begun: None,
             timing: Timing::default(),
-            state: State::Taken,
+            state,
             bound,
             tied,
             given_up: None,
             printed: None,
             answered: None,
-        });
-        if let Ok(future) = &mut sent
-            && let Err(e) = future.set_out()
-        {
-            sent = Err(e);
         }
-        sent
     }
 
     /// Sends it for the first time.
@@ -344,7 +340,10 @@ impl<'a> Future<'a> {
                 }
                 Err(Sent::Not(e)) if e.code() == Code::Timeout => return Err(self.late(None, e.text())),
                 Err(Sent::Not(e)) => return Err(e.within(self.offer.signature.name())),
-                Err(Sent::Unreached(e)) => {
+                Err(Sent::NoRoom(e)) if self.bound.is_some() => {
+                    return Err(e.within(self.offer.signature.name()));
+                }
+                Err(Sent::Unreached(e) | Sent::NoRoom(e)) => {
                     let refused = self.offer.servers[server].incarnation;
                     self.tries().without.push(refused);
                     self.renew_offer();
@@ -402,9 +401,10 @@ impl<'a> Future<'a> {
         let patience =
             if self.bound.is_some() { Duration::ZERO } else { self.inner.patience_within(self.allowed) };
         let began = *self.tries().waits.get_or_insert_with(Instant::now);
+        let mut again = super::LOOK_AGAIN;
         while began.elapsed() < patience {
             self.inner.interrupted()?;
-            std::thread::sleep(super::LOOK_AGAIN);
+            std::thread::sleep(again.pause());
             self.inner.refresh();
             // One that was lost and is offered still, or again, may be well by now.
             self.tries().without.clear();
@@ -432,8 +432,9 @@ impl<'a> Future<'a> {
         }
     }
 
-    /// Goes on until it is complete or the deadline is over; says whether it is complete.
-    fn advance(&mut self, deadline: Option<Instant>) -> bool {
+    /// Goes on until it is complete or the deadline is over; says whether it is complete. What its service wrote is
+    /// fetched no longer than until `fetched`.
+    fn advance(&mut self, deadline: Option<Instant>, fetched: Option<Instant>) -> bool {
         self.disown();
         // Whoever serves others takes its place again when the call is over or given up: the place may be that call's.
         let _wait = standing::Wait::begin();
@@ -460,25 +461,34 @@ impl<'a> Future<'a> {
                 continue;
             };
             let outcome = match pending.take() {
-                Some(returned) if self.bound.is_none() && reply::is_not_offered(&returned.reply) => {
+                Some(returned)
+                    if self.bound.is_none()
+                        && (reply::is_not_offered(&returned.reply) || self.found_no_room(&returned)) =>
+                {
                     let connection = connection.clone();
                     self.go_elsewhere(&connection, returned)
                 }
-                Some(returned) => match self.fetch(&returned) {
-                    Ok(()) => return self.end(returned),
-                    Err(Sent::Lost(cause) | Sent::Unreached(cause)) => {
-                        let connection = connection.clone();
-                        connection.free(returned.chunks);
-                        self.reissue(cause, connection.info.clone())
-                    }
-                    Err(Sent::Not(e)) => {
-                        connection.free(returned.chunks);
-                        Err(e.within(self.offer.signature.name()))
-                    }
-                },
+                Some(returned) if self.carried.is_none() || reply::has_failed(&returned.reply) => {
+                    return self.end(returned);
+                }
+                Some(returned) => {
+                    self.returning = Some(Box::new(Returning::of(returned)));
+                    Ok(())
+                }
                 None if self.is_given_up() => {
                     self.give_up();
                     return true;
+                }
+                None if self.returning.is_some() => {
+                    let connection = connection.clone();
+                    match self.fetch(&connection, fetched) {
+                        Ok(Some(returned)) => return self.end(returned),
+                        Ok(None) => return false,
+                        Err(Sent::Lost(cause) | Sent::Unreached(cause)) => {
+                            self.reissue(cause, connection.info.clone())
+                        }
+                        Err(Sent::Not(e) | Sent::NoRoom(e)) => Err(e),
+                    }
                 }
                 None => match (connection.lost(), in_time) {
                     (Some(cause), _) => self.reissue(cause.clone(), connection.info.clone()),
@@ -546,15 +556,14 @@ impl<'a> Future<'a> {
         true
     }
 
-    /// The server has withdrawn the service since the table was made: it goes to another one.
+    /// The server has withdrawn the service since the table was made, or has no room for files: it goes to another one.
     fn go_elsewhere(&mut self, connection: &Connection, returned: Returned) -> Result<()> {
-        let mut items = Vec::new();
-        let cause = match get_outcome(&returned.reply, 0, &mut items) {
-            Ok((outcome, _)) => reply::failure(&self.offer.signature, &connection.info, &outcome),
-            Err(e) => e,
-        };
+        let name = self.offer.signature.name().as_str();
+        let cause = reply::why_failed(name, &connection.info, &returned.reply);
         connection.free(returned.chunks);
         self.is_still_there(&cause)?;
+        // The same one may get it again, when there is room.
+        (self.id, self.carried) = (self.inner.next_id(), None);
         self.tries().without.push(connection.info.incarnation);
         self.inner.refresh();
         self.renew_offer();
@@ -591,7 +600,8 @@ impl<'a> Future<'a> {
     /// in the order of the signature; arrays are filled in place. After `Timeout` the call is
     /// still under way and may be waited for again. The result is the caller's then: who waits once more gets `Closed`.
     pub fn wait(&mut self, timeout: Option<Duration>) -> Result<Vec<Value>> {
-        if !self.advance(end_of(timeout)) {
+        let deadline = end_of(timeout);
+        if !self.advance(deadline, deadline) {
             return Err(self.late(timeout, "it is under way"));
         }
         match std::mem::replace(&mut self.state, State::Taken) {
@@ -618,7 +628,7 @@ impl<'a> Future<'a> {
 
     /// Whether it is complete. Results are in the arrays when it is.
     pub fn done(&mut self) -> bool {
-        self.advance(Some(Instant::now()))
+        self.advance(Some(Instant::now()), None)
     }
 
     /// Whether it has not been found complete: what came meanwhile is looked at by [`Future::done`].
@@ -660,6 +670,7 @@ impl<'a> Future<'a> {
     fn needs_no_more(&mut self) {
         self.carried = None;
         self.kept = Vec::new();
+        self.files = Vec::new();
     }
 
     /// Keeps among the calls that have failed what went wrong with it.
@@ -695,7 +706,7 @@ impl<'a> Future<'a> {
         if let Err(e) = self.inner.check_process() {
             std::mem::forget(std::mem::replace(&mut self.state, State::Done(Err(e))));
             std::mem::forget((std::mem::take(&mut self.kept), self.bound.take(), self.inner.clone()));
-            std::mem::forget(self.carried.take());
+            std::mem::forget((self.carried.take(), self.returning.take()));
         }
     }
 
@@ -705,6 +716,9 @@ impl<'a> Future<'a> {
         // One that refers to an array never waits for room: it goes to that array's server.
         if let State::Sent { connection, pending } = &self.state {
             connection.forsake(pending);
+            if let Some(returning) = self.returning.take() {
+                connection.free(returning.chunks());
+            }
             self.state = State::Taken;
         }
     }
@@ -717,7 +731,12 @@ impl<'a> Future<'a> {
                     flight.connection.abandon(self.id, &flight.pending);
                 }
             }
-            State::Sent { connection, pending } => connection.abandon(self.id, pending),
+            State::Sent { connection, pending } => {
+                connection.abandon(self.id, pending);
+                if let Some(returning) = self.returning.take() {
+                    connection.free(returning.chunks());
+                }
+            }
             State::Done(_) | State::Taken => {}
         }
     }

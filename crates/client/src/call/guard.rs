@@ -5,12 +5,17 @@
 //! call_async -> Guard: weak references ... a server hangs up, or is stopped -> tend() of each -> queue -> another server
 //! ```
 //! One thread of the client sleeps until a server hangs up. It takes no replies and polls nothing, so whoever waits
-//! for a call is not disturbed. It lives while calls are under way, and a little longer.
+//! for a call is not disturbed. It lives while calls are under way, and a little longer, and never longer than its client:
+//! whoever closes a client has its connections closed.
 
-use std::sync::{Arc, Mutex, Weak};
-use std::time::Duration;
+use std::os::fd::AsFd;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::thread::JoinHandle;
 
+use forebay_arena::Doorbell;
+use forebay_host::fork::own_pid;
 use forebay_host::wait::{self, PollFlags};
+use forebay_types::{Code, Error, Result};
 
 use super::connection::Connection;
 use super::lead::LOOK;
@@ -37,7 +42,15 @@ struct Calls {
     noted: Vec<Weak<dyn Guarded>>,
     /// As many as are noted before those that are over are struck out.
     most: usize,
-    runs: bool,
+    thread: Option<GuardThread>,
+}
+
+struct GuardThread {
+    /// The process that has it.
+    pid: u32,
+    thread: JoinHandle<()>,
+    /// Wakes it.
+    bell: Arc<Doorbell>,
 }
 
 impl Client {
@@ -50,10 +63,35 @@ impl Client {
         }
         let call: Weak<dyn Guarded> = Arc::<G>::downgrade(call);
         calls.noted.push(call);
-        if !calls.runs {
-            let inner = Arc::downgrade(&self.inner);
+        if calls.thread.is_none() {
             // Without it the call is issued again when somebody waits for it.
-            calls.runs = std::thread::Builder::new().name("guard".into()).spawn(move || run(&inner)).is_ok();
+            calls.thread = GuardThread::start(Arc::downgrade(&self.inner)).ok();
+        }
+    }
+}
+
+impl GuardThread {
+    fn start(inner: Weak<Inner>) -> Result<GuardThread> {
+        let bell = Arc::new(Doorbell::new()?);
+        let hears = bell.clone();
+        let thread = std::thread::Builder::new().name("guard".into()).spawn(move || run(&inner, &hears));
+        let thread = thread.map_err(|e| Error::new(Code::Full, format!("no thread can be had: {e}")))?;
+        Ok(GuardThread { pid: own_pid(), thread, bell })
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let thread = self.0.get_mut().unwrap_or_else(PoisonError::into_inner).thread.take();
+        let Some(GuardThread { pid, thread, bell }) = thread else { return };
+        if pid != own_pid() {
+            // The parent's, in a child of `fork`.
+            return std::mem::forget(thread);
+        }
+        bell.ring();
+        // It may be the one that lets the client go.
+        if thread.thread().id() != std::thread::current().id() {
+            let _ = thread.join();
         }
     }
 }
@@ -68,12 +106,15 @@ impl Guard {
     /// Ends, unless a call has come meanwhile; says whether it does.
     fn ends(&self, inner: &Inner) -> bool {
         let mut calls = lock(&self.0);
-        calls.runs = inner.pump.busy().next().is_some();
-        !calls.runs
+        let ends = inner.pump.busy().next().is_none();
+        if ends {
+            calls.thread = None;
+        }
+        ends
     }
 }
 
-fn run(inner: &Weak<Inner>) {
+fn run(inner: &Weak<Inner>, bell: &Doorbell) {
     let (mut seen, mut again, mut vain) = (0, true, 0);
     loop {
         let Some(client) = inner.upgrade() else { return };
@@ -84,7 +125,7 @@ fn run(inner: &Weak<Inner>) {
         }
         // A client that is not used any more is to end meanwhile.
         drop(client);
-        rest(&busy);
+        rest(&busy, bell);
         busy.iter().for_each(|connection| connection.look());
         let Some(client) = inner.upgrade() else { return };
         let changes = client.pump.changes();
@@ -95,13 +136,16 @@ fn run(inner: &Weak<Inner>) {
     }
 }
 
-/// Sleeps until one of these servers hangs up, or a while.
-fn rest(busy: &[Arc<Connection>]) {
-    if busy.iter().any(|c| c.lost().is_some()) {
-        return std::thread::sleep(LOOK / 10);
-    }
-    let hung_up = busy.iter().map(|c| (c.socket().0, PollFlags::RDHUP));
-    if wait::any(hung_up, Some(LOOK)).is_err() {
-        std::thread::sleep(Duration::from_millis(10));
+/// Sleeps until one of these servers hangs up, the bell rings, or a while.
+fn rest(busy: &[Arc<Connection>], bell: &Doorbell) {
+    let is_lost = busy.iter().any(|c| c.lost().is_some());
+    let (hung_up, long) = match is_lost {
+        true => (&[][..], LOOK / 10),
+        false => (busy, LOOK),
+    };
+    let hung_up = hung_up.iter().map(|c| (c.socket().0, PollFlags::RDHUP));
+    let bell = std::iter::once((bell.as_fd(), PollFlags::IN));
+    if wait::any(bell.chain(hung_up), Some(long)).is_err() {
+        std::thread::sleep(LOOK / 10);
     }
 }

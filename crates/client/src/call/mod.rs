@@ -21,6 +21,7 @@ mod args;
 mod attach;
 mod bag;
 mod connection;
+mod direct;
 mod estimate;
 mod failed;
 mod files;
@@ -49,6 +50,7 @@ use std::time::{Duration, Instant};
 use forebay_host::environment;
 use forebay_host::fork::own_pid;
 use forebay_host::lock;
+use forebay_host::wait::Backoff;
 use forebay_link::call::Flusher;
 use forebay_link::{Locator, QuickMap};
 use forebay_types::directory::{Incarnation, SETTLING_MS, ServerInfo};
@@ -56,6 +58,7 @@ use forebay_types::{Code, Error, Given, Name, Result, Signature};
 
 pub use args::{Arg, Value};
 pub use bag::{Bag, BagOptions, BagView, Counts, Next, Space, Task, TaskFate, TaskState, TaskValue};
+pub use direct::{Answer, Called};
 pub use failed::FailedCall;
 pub use future::{Canceller, Future, Timing, cancel_all, probe_any, wait_all, wait_any};
 pub use group::{Group, Joined, Joint, Ticket};
@@ -84,8 +87,8 @@ mod sync {
 
 /// How long servers may take to come to a broker that took the place of a dead one, and a moment of grace.
 const SETTLING: Duration = Duration::from_millis(SETTLING_MS + 500);
-/// Time between two looks whether the servers have come.
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// Between two looks whether the servers have come.
+const LOOK_AGAIN: Backoff = Backoff::new(Duration::from_millis(20), Duration::from_millis(500));
 
 /// Whoever may interrupt a wait is asked so often.
 const SLICE: Duration = Duration::from_millis(100);
@@ -95,6 +98,8 @@ const SLICE: Duration = Duration::from_millis(100);
 enum Sent {
     /// It cannot go anywhere.
     Not(Error),
+    /// Files of others have the room that its files need at this server.
+    NoRoom(Error),
     /// It cannot go to this server, of which nobody knows whether it lives.
     Unreached(Error),
     /// It cannot go to this server, which is dead, stopped or another one by now.
@@ -208,10 +213,10 @@ impl Client {
     /// rest is returned in the order of the signature. Arguments are all parameters but results
     /// that are no arrays. With a timeout the call is cancelled when it is over.
     pub fn call(&self, name: &str, args: Vec<Arg>, timeout: Option<Duration>) -> Result<Vec<Value>> {
-        let mut future =
-            Future::send(&self.inner, name, args, self.how(timeout, timeout.is_some(), Transfer::Nowait))?;
-        let left = timeout.map(|t| t.saturating_sub(future.timing().sending));
-        future.wait(left)
+        let Some(allowed) = timeout else { return self.call_now(name, args)?.wait() };
+        let mut future = Future::send(&self.inner, name, args, self.how(timeout, true, Transfer::Nowait))?;
+        let left = allowed.saturating_sub(future.timing().sending);
+        future.wait(Some(left))
     }
 
     /// Returns a client whose asynchronous calls hand their arguments over as `transfer` says. It shares its
@@ -240,12 +245,6 @@ impl Client {
         Future::send(&self.inner, name, args, self.how(allowed, true, self.transfer))
     }
 
-    /// Calls a service and returns at once, for callers that wait at once and do not ask for [`Future::timing`]: no
-    /// clock is read.
-    pub fn call_untimed<'a>(&self, name: &str, args: Vec<Arg<'a>>) -> Result<Future<'a>> {
-        Future::send(&self.inner, name, args, self.how(None, false, Transfer::Nowait))
-    }
-
     /// Calls a service and returns at once; `make` makes the arguments from the signature of the service. It is for
     /// languages that have results among the arguments. `allowed` is how long the result is of any use.
     pub fn call_async_with<'a>(
@@ -255,16 +254,6 @@ impl Client {
         make: impl FnOnce(&Signature) -> Result<Vec<Arg<'a>>>,
     ) -> Result<Future<'a>> {
         Future::send_with(&self.inner, name, self.how(allowed, true, self.transfer), make)
-    }
-
-    /// Calls a service and returns at once, reading no clock; `make` makes the arguments from the signature of the
-    /// service.
-    pub fn call_untimed_with<'a>(
-        &self,
-        name: &str,
-        make: impl FnOnce(&Signature) -> Result<Vec<Arg<'a>>>,
-    ) -> Result<Future<'a>> {
-        Future::send_with(&self.inner, name, self.how(None, false, Transfer::Nowait), make)
     }
 
     /// While a call waits for a server to let the client in or to take a request, and while arrays of
@@ -366,7 +355,7 @@ impl Inner {
     ) -> Result<T> {
         let began = Instant::now();
         let patience = self.patience_within(allowed);
-        let mut outcome = Err(missing);
+        let (mut outcome, mut again) = (Err(missing), LOOK_AGAIN);
         loop {
             let settling = self.table.is_settling() && began.elapsed() < SETTLING;
             if !settling && began.elapsed() >= patience {
@@ -378,7 +367,7 @@ impl Inner {
                 };
             }
             self.interrupted()?;
-            std::thread::sleep(LOOK_AGAIN);
+            std::thread::sleep(again.pause());
             outcome = look(&self.table);
             if !outcome.as_ref().is_err_and(|e| e.code() == Code::NoServer) {
                 return outcome;

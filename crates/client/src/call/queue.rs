@@ -139,6 +139,11 @@ impl Queue {
         self.stirred.load(Ordering::Relaxed)
     }
 
+    /// Whether no call waits, and none is to be looked after.
+    pub fn is_empty(&self) -> bool {
+        self.len.load(Ordering::Relaxed) == 0 && !self.is_stirred()
+    }
+
     /// Whether calls of that service wait.
     pub fn has(&self, service: &str) -> bool {
         self.len.load(Ordering::Relaxed) > 0 && lock(&self.lines).by_service.contains_key(service)
@@ -271,12 +276,12 @@ impl Line {
             let expected = offer.expected(info.incarnation, job.size);
             let connection = match inner.connection_if_there(info, true) {
                 Ok(There::Attached(connection)) => connection,
-                Ok(There::Attaching { .. } | There::Nothing) | Err(Sent::Not(_) | Sent::Unreached(_)) => {
+                Err(Sent::Lost(_)) => {
+                    inner.failed_behind(info);
                     shunned.push(info.incarnation);
                     continue;
                 }
-                Err(Sent::Lost(_)) => {
-                    inner.failed_behind(info);
+                Ok(There::Attaching { .. } | There::Nothing) | Err(_) => {
                     shunned.push(info.incarnation);
                     continue;
                 }
@@ -296,7 +301,7 @@ impl Line {
                     inner.failed_behind(info);
                     shunned.push(info.incarnation);
                 }
-                Err(Sent::Unreached(_)) => shunned.push(info.incarnation),
+                Err(Sent::Unreached(_) | Sent::NoRoom(_)) => shunned.push(info.incarnation),
             }
         }
     }

@@ -183,7 +183,7 @@ impl Inner {
             match self.connection(&server, None) {
                 Ok(connection) => return Ok(Arc::new(Home(connection))),
                 Err(Sent::Not(e)) => return Err(e),
-                Err(Sent::Unreached(_)) => tried.push(server.incarnation),
+                Err(Sent::Unreached(_) | Sent::NoRoom(_)) => tried.push(server.incarnation),
                 Err(Sent::Lost(_)) => {
                     // One whose connection was cut is asked once more.
                     let again = self.failed(&server) && !cut.contains(&server.incarnation);

@@ -22,6 +22,11 @@ pub(super) fn is_not_offered(reply: &[u8]) -> bool {
     reply.get(..4) == Some(&(Code::NoServer as u32).to_le_bytes()[..])
 }
 
+/// Whether the server said that it has no room and has not begun the call.
+pub(super) fn found_no_room(reply: &[u8]) -> bool {
+    has_failed(reply) && head(reply).is_some_and(|head| head.code == Code::Full as u32 && head.ran_ns == 0)
+}
+
 /// Whether the call has failed: the code is the first word of a reply.
 pub(super) fn has_failed(reply: &[u8]) -> bool {
     reply.get(..4).is_some_and(|code| code != [0; 4])
@@ -79,10 +84,14 @@ pub(super) fn printed(reply: &[u8]) -> Option<Printed> {
     (outcome.code != 0).then_some(Printed { stdout: text(out, o)?, stderr: text(err, e)?, others })
 }
 
-/// What the server said of a call that has failed.
-pub(super) fn failure(signature: &Signature, info: &ServerInfo, outcome: &Outcome) -> Error {
+/// What the server said of a call that has failed, from its reply.
+pub(super) fn why_failed(name: &str, info: &ServerInfo, reply: &[u8]) -> Error {
+    let mut items = Vec::new();
+    get_outcome(reply, 0, &mut items).map_or_else(|e| e, |(outcome, _)| failure(name, info, &outcome))
+}
+
+fn failure(name: &str, info: &ServerInfo, outcome: &Outcome) -> Error {
     let code = Code::from_number(outcome.code).unwrap_or(Code::Internal);
-    let name = signature.name();
     Error::new(code, format!("{name} on server {:?} (pid {}): {}", info.name, info.pid, outcome.text))
 }
 
@@ -113,7 +122,7 @@ pub(super) fn take(
     let result = get_outcome(&reply, 0, &mut items).and_then(|(outcome, data)| {
         note(&outcome);
         if outcome.code != 0 {
-            return Err(failure(signature, &connection.info, &outcome));
+            return Err(failure(signature.name().as_str(), &connection.info, &outcome));
         }
         let data = reply.get(data..).unwrap_or_default();
         results(signature, args, &items, Came { data, chunks: &chunks, turned })
@@ -121,6 +130,17 @@ pub(super) fn take(
     connection.free(chunks);
     spare::keep_buffer(reply);
     result
+}
+
+/// Reads the reply of a call that has not failed and whose results all stand in it.
+pub(super) fn take_short(signature: &Signature, reply: &[u8], args: &mut [Arg]) -> Option<Vec<Value>> {
+    let mut items = Vec::new();
+    let (outcome, data) = get_outcome(reply, 0, &mut items).ok()?;
+    if outcome.code != 0 {
+        return None;
+    }
+    let data = reply.get(data..).unwrap_or_default();
+    results(signature, args, &items, Came { data, chunks: &[], turned: false }).ok()
 }
 
 fn results(signature: &Signature, args: &mut [Arg], items: &[Item], came: Came) -> Result<Vec<Value>> {

@@ -112,6 +112,17 @@ impl<'r> Request<'r, '_> {
         done.map(|pending| (pending, sent))
     }
 
+    /// The words of one whose arguments and results are small: all of them travel inside it.
+    pub fn words(&self, connection: &Connection) -> Option<Vec<u8>> {
+        let room = |given: &Given, arg: &Arg| match given {
+            Given::Array { meta, .. } => meta.bytes().unwrap_or(u64::MAX),
+            _ => arg.len() as u64,
+        };
+        let bytes: u64 = self.given.iter().zip(self.args).map(|(given, arg)| room(given, arg)).sum();
+        let is_small = bytes <= INLINE_BYTES as u64;
+        is_small.then(|| self.try_place(connection).ok()).flatten().map(|placed| self.encode(&placed, 0))
+    }
+
     /// Copies and sends it if it goes at once, and says when it was sent; nothing when there is no room just now.
     pub fn try_send(&self, connection: &Connection) -> Result<Option<Issued>, Sent> {
         if let Some(lost) = connection.lost() {

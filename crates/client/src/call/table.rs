@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use forebay_host::directories;
+use forebay_host::wait::Backoff;
 use forebay_link::net::{Key, Network};
 use forebay_link::{Locator, QuickMap, Wire};
 use forebay_types::directory::{BrokerRequest, Directory, Incarnation, ServerEntry, ServerInfo};
@@ -30,6 +31,8 @@ use super::tied::Only;
 const FRESH: Duration = Duration::from_secs(2);
 /// How old it may be where new servers are of use at once.
 const GLANCE: Duration = Duration::from_millis(300);
+/// Between two attempts behind the callers' backs while no broker answers.
+const RETRY: Backoff = Backoff::new(GLANCE, Duration::from_secs(16));
 /// How long a broker may take for what one can do without.
 const SHORT: Duration = Duration::from_millis(200);
 /// How long who watches a server may take to tell how it died.
@@ -163,6 +166,11 @@ impl Offer {
         self.seats[server].calls() == 0
     }
 
+    /// The connection to a server of it, if one is known here that lives.
+    pub fn known(&self, server: usize) -> Option<Arc<Connection>> {
+        self.seats[server].connection.get().filter(|c| c.lost().is_none()).cloned()
+    }
+
     /// Notes the connection to a server of it.
     pub fn knows(&self, server: usize, connection: &Arc<Connection>) {
         let _ = self.seats[server].connection.set(connection.clone());
@@ -175,12 +183,11 @@ impl Offer {
         server: usize,
         find: impl FnOnce(&Arc<ServerInfo>) -> Result<Arc<Connection>, E>,
     ) -> Result<Arc<Connection>, E> {
-        let known = &self.seats[server].connection;
-        if let Some(connection) = known.get().filter(|c| c.lost().is_none()) {
-            return Ok(connection.clone());
+        if let Some(connection) = self.known(server) {
+            return Ok(connection);
         }
         let found = find(&self.servers[server])?;
-        let _ = known.set(found.clone());
+        let _ = self.seats[server].connection.set(found.clone());
         Ok(found)
     }
 
@@ -214,24 +221,51 @@ pub(super) struct Table {
 }
 
 /// What the broker said.
-#[derive(Default)]
 struct BrokerView {
     /// What opened the door of a broker on another host.
     key: Option<Key>,
     offers: QuickMap<String, Arc<Offer>>,
-    /// When the table is no longer fresh, by [`coarse`].
-    ask_again: Duration,
+    /// When it was asked last, by [`coarse`].
+    asked: Duration,
+    /// How long nobody asks after that, while no broker answers.
+    rests: Duration,
+    retry: Backoff,
     turn: usize,
     /// The broker follows one that died, and not all servers have come to it yet.
     settling: bool,
 }
 
+impl Default for BrokerView {
+    fn default() -> BrokerView {
+        BrokerView {
+            key: None,
+            offers: QuickMap::default(),
+            asked: Duration::ZERO,
+            rests: Duration::ZERO,
+            retry: RETRY,
+            turn: 0,
+            settling: false,
+        }
+    }
+}
+
 impl BrokerView {
+    /// Whether what is known is younger than that, or nobody would answer.
+    fn is_fresh(&self, age: Duration, now: Duration) -> bool {
+        now < self.asked + age.max(self.rests)
+    }
+
+    /// No broker has answered: the next time it is asked later.
+    fn missed(&mut self) {
+        self.rests = self.retry.pause();
+    }
+
     /// What the broker answered.
     fn take(&mut self, answer: serde_json::Value) -> Result<()> {
         let directory: Directory = serde_json::from_value(answer)
             .map_err(|e| Error::new(Code::Corrupt, format!("the broker's table is not one: {e}")))?;
-        self.ask_again = coarse() + FRESH;
+        self.retry.reset();
+        (self.asked, self.rests) = (coarse(), Duration::ZERO);
         self.turn = self.turn.max(directory.turn as usize);
         self.settling = directory.settling;
         let now = offers(directory, &self.offers);
@@ -342,14 +376,21 @@ impl Table {
     }
 
     fn refresh(&self, timeout: Duration) -> Result<()> {
-        lock(&self.known).ask_again = coarse() + FRESH;
+        lock(&self.known).asked = coarse();
         let mut way = lock(&self.wire);
         // A connection that broke since the last time is worth one more try at once.
         if way.as_ref().is_some_and(Wire::peer_gone) {
             *way = None;
         }
-        let answer = self.ask(&mut way, &BrokerRequest::Directory, timeout)?;
-        lock(&self.known).take(answer)
+        let answer = self.ask(&mut way, &BrokerRequest::Directory, timeout);
+        let mut known = lock(&self.known);
+        match answer {
+            Ok(answer) => known.take(answer),
+            Err(e) => {
+                known.missed();
+                Err(e)
+            }
+        }
     }
 
     /// Asks the agent for the servers and starts an agent when there is none, for callers that lack a server: servers
@@ -368,7 +409,7 @@ impl Table {
 
     /// Asks the agent for the servers on a thread of its own, unless such a thread is at work.
     fn refresh_behind(self: &Arc<Self>) {
-        lock(&self.known).ask_again = coarse() + FRESH;
+        lock(&self.known).asked = coarse();
         if self.asks.swap(true, Ordering::AcqRel) {
             return;
         }
@@ -412,7 +453,7 @@ impl Table {
     pub fn find(self: &Arc<Self>, name: &str) -> Result<Arc<Offer>> {
         let (offer, is_fresh) = {
             let known = lock(&self.known);
-            (known.offers.get(name).cloned(), coarse() < known.ask_again)
+            (known.offers.get(name).cloned(), known.is_fresh(FRESH, coarse()))
         };
         match offer {
             Some(offer) if is_fresh => Ok(offer),
@@ -424,7 +465,7 @@ impl Table {
     pub fn glance(self: &Arc<Self>, name: &str) -> Option<Arc<Offer>> {
         let (offer, is_fresh) = {
             let known = lock(&self.known);
-            let is_fresh = coarse() + FRESH - GLANCE < known.ask_again;
+            let is_fresh = known.is_fresh(GLANCE, coarse());
             (known.offers.get(name).cloned(), is_fresh)
         };
         if !is_fresh {
@@ -552,6 +593,30 @@ fn offers(directory: Directory, before: &QuickMap<String, Arc<Offer>>) -> QuickM
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_broker_that_does_not_answer_is_asked_less_and_less_often_and_as_before_once_it_does() {
+        let mut known = BrokerView { asked: FRESH, ..BrokerView::default() };
+        let rest = |known: &BrokerView, age| {
+            let is_over = |ms: &u64| !known.is_fresh(age, FRESH + Duration::from_millis(*ms));
+            (0..100_000u64).step_by(10).find(is_over).unwrap()
+        };
+        assert_eq!((rest(&known, FRESH), rest(&known, GLANCE)), (2_000, 300));
+        for expected in [300, 600, 1_200, 2_400, 4_800, 9_600, 16_000, 16_000] {
+            known.missed();
+            let ms = rest(&known, GLANCE);
+            assert!(
+                (expected * 3 / 4..=expected * 5 / 4 + 10).contains(&ms),
+                "{ms} ms, not about {expected}"
+            );
+            assert_eq!(rest(&known, FRESH), ms.max(2_000));
+        }
+        known.take(serde_json::to_value(Directory::default()).unwrap()).unwrap();
+        known.asked = FRESH;
+        assert_eq!((rest(&known, FRESH), rest(&known, GLANCE)), (2_000, 300));
+        known.missed();
+        assert!(rest(&known, GLANCE) <= 385);
+    }
 
     #[test]
     fn servers_take_turns_and_those_that_were_tried_are_left_out() {

@@ -17,15 +17,13 @@ use forebay_types::record::Cell;
 use forebay_types::{ArrayMeta, Code, Error, Result};
 use serde::de::DeserializeOwned;
 
-use super::relay::{REFUSED, RemoteRun, ask};
+use super::relay::{REFUSED, RETRY, RemoteRun, ask};
 use crate::run::Check;
 
 /// How long the run may take to be opened for reading.
 const OPENING: Duration = Duration::from_secs(30);
 /// Between two looks at the user's check.
 const SLICE: Duration = Duration::from_millis(100);
-/// Between two attempts to open a line again.
-const PAUSE: Duration = Duration::from_millis(50);
 /// Questions under way.
 const WINDOW: usize = 256;
 
@@ -85,7 +83,7 @@ impl RemoteReader {
     /// a cut line of a rank is, since the way to the other host may be cut for a while.
     fn with<T>(&self, mut work: impl FnMut(&mut Stream) -> Result<T>) -> Result<T> {
         let mut place = self.lock();
-        let mut since: Option<Instant> = None;
+        let (mut since, mut retry): (Option<Instant>, _) = (None, RETRY);
         loop {
             let line = match place.take() {
                 Some(line) => Ok(line),
@@ -114,7 +112,7 @@ impl RemoteReader {
                 return Err(failed);
             }
             self.interrupted()?;
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(retry.pause());
         }
     }
 

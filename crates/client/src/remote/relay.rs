@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use forebay_arena::{Bell, Direction, Doorbell, Segment, segments};
-use forebay_host::wait::{self, PollFlags};
+use forebay_host::wait::{self, Backoff, PollFlags};
 use forebay_host::{identity, process, threads};
 use forebay_link::run::RankEnd;
 use forebay_link::silence::OF_STORE;
@@ -27,8 +27,8 @@ use serde_json::Value;
 const ANSWER: Duration = Duration::from_secs(100);
 /// How long the other host may take to answer when the line is opened again.
 const AGAIN: Duration = Duration::from_secs(5);
-/// Time between two attempts to open the line again.
-const PAUSE: Duration = Duration::from_millis(200);
+/// Between two attempts to open the line again.
+pub(super) const RETRY: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_millis(500));
 /// How long a last frame may take to leave.
 const FAREWELL: Duration = Duration::from_secs(2);
 /// After so long of refusals nobody is there any more.
@@ -243,7 +243,7 @@ impl Relay {
     fn call_again(&mut self, why: Error) -> Result<()> {
         self.line = None;
         let began = Instant::now();
-        let mut refused_since = None;
+        let (mut refused_since, mut retry) = (None, RETRY);
         loop {
             let failed = match self.resume() {
                 Ok(()) => return Ok(()),
@@ -271,7 +271,7 @@ impl Relay {
                 );
                 return Err(Error::new(Code::ServerLost, text));
             }
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(retry.pause());
         }
     }
 

@@ -5,13 +5,17 @@ use super::{npy, print};
 use forebay::call::{Arg, Client, Value};
 use forebay::{Array, ArrayMeta, DType, Error, Result, Shape};
 use forebay_link::Locator;
-use forebay_types::{Param, Scalar};
+use forebay_types::{Param, Scalar, Signature};
 use serde_json::{Map, json};
 use std::path::{Path, PathBuf};
 
 /// Call a service. An argument is a number, a text, a .npy file, or SHAPE:DTYPE for zeros.
 #[derive(clap::Args)]
-#[command(after_help = "Example:\n  forebay call poisson1d 6.2832 rho.npy 64:f64 64:f64 --out results")]
+#[command(
+    after_help = "The exit status is 1 when the call fails, and when the service has a status (as `info` of LAPACK) that is not 0: \
+                  its results are printed all the same, and the status is told on standard error.\n\n\
+                  Example:\n  forebay call poisson1d 6.2832 rho.npy 64:f64 64:f64 --out results"
+)]
 pub struct Call {
     /// The service.
     name: String,
@@ -56,13 +60,21 @@ impl Call {
         let args = given.iter_mut().map(CliArgument::arg).collect();
         let values = client.call(&self.name, args, timeout)?;
 
+        let status = status(&signature, &values);
         let returned = signature.params().iter().filter(|p| p.way.comes() && p.extents.is_none());
         let arrays = params.iter().zip(&given).filter(|(p, _)| p.way.comes());
         let arrays = arrays.filter_map(|(p, g)| match g {
             CliArgument::Array(a) => Some((p.name.as_str(), a)),
             _ => None,
         });
-        self.show(out, returned.map(|p| p.name.as_str()).zip(&values).collect(), arrays.collect())
+        self.show(out, returned.map(|p| p.name.as_str()).zip(&values).collect(), arrays.collect())?;
+        match status {
+            None => Ok(()),
+            Some((name, status)) => Err(Error::new(
+                forebay::Code::RemoteError,
+                format!("{}: its status {name} is {status}; its results are not to be relied on", self.name),
+            )),
+        }
     }
 
     fn show(&self, out: &Out, values: Vec<(&str, &Value)>, arrays: Vec<(&str, &Array)>) -> Result<()> {
@@ -128,6 +140,16 @@ fn read(param: &Param, text: &str) -> Result<CliArgument> {
         }
         _ => CliArgument::Scalar(scalar(text)?),
     })
+}
+
+/// What a service says of how it ended, if not well: the name of the parameter, and its value.
+fn status<'s>(signature: &'s Signature, values: &[Value]) -> Option<(&'s str, i64)> {
+    let returned = signature.params().iter().filter(|param| param.is_returned());
+    let (param, value) = returned.zip(values).find(|(param, _)| param.is_status)?;
+    match value {
+        Value::Scalar(status) => status.as_i64().filter(|status| *status != 0).map(|s| (&*param.name, s)),
+        _ => None,
+    }
 }
 
 /// A number or truth value as people write it.

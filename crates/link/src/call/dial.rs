@@ -117,6 +117,7 @@ fn by_socket(to: &Target) -> Result<Ends, NotLetIn> {
 
 fn by_network(to: &Target, (address, key): &(Address, Key)) -> Result<Ends, NotLetIn> {
     let mut wire = greet_there(address, &key.clone().into())?;
+    wire.bear(to.silence)?;
     let request = ServerRequest::Attach { client: to.client };
     let (answer, _) = wire.ask_with(&request, &[], PATIENCE).map_err(NotLetIn::answered)?;
     agree(to.server, answer)?;

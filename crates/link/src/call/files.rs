@@ -62,6 +62,7 @@ fn by_network(
     (address, key): &(crate::net::Address, crate::net::Key),
 ) -> Result<FileLine, NotLetIn> {
     let mut wire = greet_there(address, &key.clone().into())?;
+    wire.bear(to.silence)?;
     let request = ServerRequest::Files { client: to.client };
     let (answer, _) = wire.ask_with(&request, &[], PATIENCE).map_err(NotLetIn::answered)?;
     agree(to.server, answer)?;
@@ -78,6 +79,11 @@ impl FileLine {
     /// Whether both ends are on one host and of one user.
     pub fn is_near(&self) -> bool {
         self.is_near
+    }
+
+    /// The id of the next request: as long as it stays so, nobody has asked for anything.
+    pub fn next_id(&self) -> u64 {
+        self.next
     }
 
     /// Asks; returns the id of the request.

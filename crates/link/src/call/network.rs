@@ -6,6 +6,7 @@ use crate::frame::kind::BEAT;
 use crate::frame::{Frame, Header};
 use crate::lock;
 use crate::pool::Pool;
+use crate::silence::BULK;
 use crate::standing;
 use crate::stream::{Flusher, Heard, LargePart, Received, Stream, StreamReceiver, StreamSender};
 use crate::watch::{PeerState, hung_up};
@@ -14,7 +15,7 @@ use forebay_host::wait::{self, PollFlags};
 use forebay_types::call::{BODY_APART, PART_BYTES, RequestId, SLOTS, kind};
 use forebay_types::{Error, Result};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -30,6 +31,8 @@ pub(super) struct Sender {
     /// The client looks after the server.
     hearing: Option<Hearing>,
     beaten: Mutex<Instant>,
+    /// Large arguments that are being sent.
+    bulk: AtomicU32,
 }
 
 pub(super) struct Receiver {
@@ -66,6 +69,24 @@ struct Looks {
     since: Instant,
     /// When somebody listened last.
     last: Instant,
+}
+
+impl Hearing {
+    /// How long the server may be silent now.
+    fn bears(&self, moves_bulk: bool) -> Duration {
+        if moves_bulk { self.silence * BULK } else { self.silence }
+    }
+
+    /// Whether it has been silent for too long; what nobody listened to does not count.
+    fn is_silent(&self, moves_bulk: bool, now: Instant) -> bool {
+        let mut looks = lock(&self.looks);
+        if now - looks.last > self.silence / 4 {
+            looks.since = now;
+        }
+        looks.last = now;
+        looks.since = looks.since.max(self.heard.last());
+        now - looks.since > self.bears(moves_bulk)
+    }
 }
 
 impl Requests {
@@ -112,9 +133,9 @@ fn over(
 ) -> (Sender, Receiver) {
     let (sender, receiver) = stream.split();
     let (requests, hearing) = (Arc::new(Requests::default()), hearing(&receiver));
-    let beaten = Mutex::new(Instant::now());
+    let (beaten, bulk) = (Mutex::new(Instant::now()), AtomicU32::new(0));
     (
-        Sender { sender, pool: pool.clone(), flusher, requests: requests.clone(), hearing, beaten },
+        Sender { sender, pool: pool.clone(), flusher, requests: requests.clone(), hearing, beaten, bulk },
         Receiver { receiver, pool, requests },
     )
 }
@@ -151,13 +172,17 @@ impl Sender {
                 };
             }
         };
-        self.sender.send(header, &[body], parts, |socket| {
+        let bulk = u32::from(!parts.is_empty());
+        self.bulk.fetch_add(bulk, Ordering::Relaxed);
+        let sent = self.sender.send(header, &[body], parts, |socket| {
             standing::leave();
             if let Some(socket) = socket {
                 let _ = wait::among([(socket, PollFlags::IN | PollFlags::OUT)], Some(LOOK));
             }
             idle()
-        })
+        });
+        self.bulk.fetch_sub(bulk, Ordering::Relaxed);
+        sent
     }
 
     /// What does not go at once is kept for the flusher.
@@ -216,28 +241,27 @@ impl Sender {
         }
     }
 
-    /// A hung up socket is a dead server, and so is one that was silent for too long. What nobody
-    /// listened to does not count.
+    /// A hung up socket is a dead server, and so is one that was silent for too long.
     pub fn state(&self) -> PeerState {
         if hung_up(self.sender.as_fd()) {
             return PeerState::Gone;
         }
-        let Some(Hearing { heard, silence, looks }) = &self.hearing else { return PeerState::Alive };
-        let mut looks = lock(looks);
-        let now = Instant::now();
-        if now - looks.last > *silence / 4 {
-            looks.since = now;
-        }
-        looks.last = now;
-        looks.since = looks.since.max(heard.last());
-        match now - looks.since > *silence {
+        let Some(hearing) = &self.hearing else { return PeerState::Alive };
+        match hearing.is_silent(self.moves_bulk(), Instant::now()) {
             true => PeerState::Stopped,
             false => PeerState::Alive,
         }
     }
 
+    /// Whether something large is on its way to the other side or from there.
+    fn moves_bulk(&self) -> bool {
+        self.bulk.load(Ordering::Relaxed) > 0
+            || self.sender.waits()
+            || self.requests.amid.load(Ordering::Relaxed)
+    }
+
     pub fn why_stopped(&self) -> String {
-        let silence = self.hearing.as_ref().map_or(0.0, |h| h.silence.as_secs_f64());
+        let silence = self.hearing.as_ref().map_or(0.0, |h| h.bears(self.moves_bulk()).as_secs_f64());
         format!("said nothing for {silence:.0} s: its host or the network is down, or it is stopped")
     }
 
@@ -333,5 +357,27 @@ impl Receiver {
 
     pub fn interest(&self) -> Option<BorrowedFd<'_>> {
         Some(self.receiver.as_fd())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_silence_counts_while_somebody_listens_and_may_be_twice_as_long_while_bulk_moves() {
+        let now = Instant::now();
+        let hearing = Hearing {
+            heard: Arc::default(),
+            silence: Duration::from_secs(8),
+            looks: Mutex::new(Looks { since: now, last: now }),
+        };
+        let lost_at = |moves_bulk: bool, from: u64| {
+            (from..from + 40).find(|s| hearing.is_silent(moves_bulk, now + Duration::from_secs(*s))).unwrap()
+        };
+        assert_eq!((lost_at(false, 1), hearing.bears(false).as_secs()), (9, 8));
+        // Nobody has listened for a while: it may have said what nobody heard.
+        assert_eq!((lost_at(true, 100), hearing.bears(true).as_secs()), (117, 16));
+        assert_eq!(lost_at(false, 200), 209);
     }
 }

@@ -5,6 +5,7 @@ use super::address::Address;
 use super::key::{BYTES, Bytes, Fingerprint};
 use super::tls;
 use crate::fair::Fair;
+use crate::silence::BULK;
 use forebay_arena::Lent;
 use forebay_host::{environment, rlimits};
 use forebay_types::{Code, Error, Result};
@@ -83,25 +84,32 @@ impl NetSocket {
         })?;
         socket.set_nonblocking(true).map_err(failed)?;
         socket.set_nodelay(true).map_err(failed)?;
-        // A host that vanishes is noticed also by who only listens.
-        let silence = environment::silence()?;
-        let failed = |e| Error::io("cannot set up a network connection", e);
-        sockopt::set_socket_keepalive(&socket, true).map_err(failed)?;
-        sockopt::set_tcp_keepidle(&socket, (silence / 2).max(Duration::from_secs(1))).map_err(failed)?;
-        sockopt::set_tcp_keepintvl(&socket, (silence / 4).max(Duration::from_secs(1))).map_err(failed)?;
-        sockopt::set_tcp_keepcnt(&socket, 3).map_err(failed)?;
         // What the system has taken and not sent yet stands before every short frame.
         socket2::SockRef::from(&socket)
             .set_tcp_notsent_lowat(UNSENT)
             .map_err(|e| Error::io("cannot set up a network connection", e))?;
-        sockopt::set_tcp_user_timeout(&socket, (silence * 3 / 2).as_millis() as u32).map_err(failed)?;
-        Ok(NetSocket {
+        let socket = NetSocket {
             socket,
             tls: OnceLock::new(),
             taken: AtomicU64::new(0),
             passed: AtomicU64::new(0),
             peer,
-        })
+        };
+        socket.bear(environment::silence()?)?;
+        Ok(socket)
+    }
+
+    /// A host that vanishes is noticed by the system, too, also by who only listens; who is told how long the other side
+    /// may be silent hears of it first, even while bulk moves.
+    pub(crate) fn bear(&self, silence: Duration) -> Result<()> {
+        let failed = |e| Error::io("cannot set up a network connection", e);
+        sockopt::set_socket_keepalive(&self.socket, true).map_err(failed)?;
+        let whole = |time: Duration| time.max(Duration::from_secs(1));
+        sockopt::set_tcp_keepidle(&self.socket, whole(silence / 2)).map_err(failed)?;
+        sockopt::set_tcp_keepintvl(&self.socket, whole(silence / 4)).map_err(failed)?;
+        sockopt::set_tcp_keepcnt(&self.socket, 3).map_err(failed)?;
+        let given_up = silence * BULK + silence / 2;
+        sockopt::set_tcp_user_timeout(&self.socket, given_up.as_millis() as u32).map_err(failed)
     }
 
     /// From now on TLS is spoken.

@@ -61,7 +61,9 @@ impl Files {
     /// A place for a file of that name and, of one that goes, of that length.
     fn make(&self, way: Way, name: &str, bytes: u64) -> Result<KeptFile> {
         check_file_name(name)?;
-        self.take_room(name, bytes)?;
+        if bytes > 0 {
+            self.take_room(name, bytes)?;
+        }
         let budget = self.scratch.budget.clone();
         let give_back = |e| {
             budget.give(bytes);
@@ -73,19 +75,54 @@ impl Files {
     }
 
     fn take_room(&self, name: &str, bytes: u64) -> Result<()> {
-        let budget = &self.scratch.budget;
-        budget.take(bytes).map_err(|used| {
-            Error::new(
+        self.would_fit(name, bytes)?;
+        let taken = self.scratch.budget.take(bytes);
+        taken.map_err(|used| self.full(&format!("the file {name:?} of {bytes} bytes does not fit"), used))
+    }
+
+    /// Whether a file has room when there are no others.
+    fn would_fit(&self, name: &str, bytes: u64) -> Result<()> {
+        let limit = self.scratch.budget.limit();
+        match bytes <= limit {
+            true => Ok(()),
+            false => Err(Error::new(
                 Code::Full,
                 format!(
-                    "the file {name:?} of {bytes} bytes does not fit: server {:?} keeps {used} bytes of {} in {} for files of \
-                     calls; make fewer such calls at a time, or start it with more room (forebay serve --scratch DIR:SIZE)",
+                    "the file {name:?} of {bytes} bytes is larger than all the room that server {:?} has for files of calls, \
+                     {limit} bytes in {}; start it with more (forebay serve --scratch DIR:SIZE)",
                     self.server,
-                    budget.limit(),
                     self.scratch.base().display()
                 ),
-            )
-        })
+            )),
+        }
+    }
+
+    /// What is said when other files have the room, so many bytes of it.
+    fn full(&self, what: &str, used: u64) -> Error {
+        Error::new(
+            Code::Full,
+            format!(
+                "{what}: server {:?} keeps {used} bytes of {} in {} for files of calls; make fewer such calls at a time, or \
+                 start it with more room (forebay serve --scratch DIR:SIZE)",
+                self.server,
+                self.scratch.budget.limit(),
+                self.scratch.base().display()
+            ),
+        )
+    }
+
+    /// Whether a call that writes files may begin, with these files of its own: what others keep leaves room. What it
+    /// writes is kept then, for it has been done; so there may be more than the limit, by the results of the calls that
+    /// run at a time.
+    pub fn may_begin<'f>(&self, own: impl Iterator<Item = &'f KeptFile> + Clone) -> Result<()> {
+        let (budget, mine) =
+            (&self.scratch.budget, own.clone().map(|file| file.room.load(Ordering::Relaxed)));
+        let others = budget.used().saturating_sub(mine.sum());
+        match others > 0 && others >= budget.limit() && own.into_iter().any(|file| file.way == Way::Out) {
+            true => Err(self
+                .full("there is no room for the files that this call writes, so it was not begun", others)),
+            false => Ok(()),
+        }
     }
 
     /// Keeps a file under a client's number.
@@ -149,7 +186,8 @@ impl Files {
                 format!("the service made {name:?} something else than a file; have it write one there");
             return Err(Error::new(Code::RemoteError, text));
         }
-        self.take_room(&name, meta.len())?;
+        self.would_fit(&name, meta.len())?;
+        self.scratch.budget.take_anyway(meta.len());
         file.room.fetch_add(meta.len(), Ordering::Relaxed);
         let _ = file.written.set(identity_of(&meta));
         file.whole.store(true, Ordering::Release);

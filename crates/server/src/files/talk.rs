@@ -155,7 +155,12 @@ impl Talk<'_> {
                 return Ok(Kept::Seen);
             }
         }
-        let file = self.files.make(Way::In, name, bytes)?;
+        let file = match self.files.make(Way::In, name, bytes) {
+            Err(e) if e.code() == Code::Full && self.files.would_fit(name, bytes).is_ok() => {
+                return Ok(Kept::NoRoom(e.text().to_owned()));
+            }
+            made => made?,
+        };
         let into = OpenOptions::new().write(true).create_new(true).open(file.path());
         let into = into.map_err(|e| Error::io("cannot make a file in the scratch directory", e))?;
         let kept = self.keep(number, file)?;

@@ -164,6 +164,26 @@ pub fn find(conn: &Connection, name: &str, set: i64) -> Result<Option<StoredSet>
     Ok(Some(StoredSet { meta, units: text(3)?.to_owned(), crc, bytes }))
 }
 
+/// Most names that are looked through for one that may have been meant.
+const NAMES: u32 = 10_000;
+
+/// Names of data sets outside steps, of many the first.
+pub fn data_names(conn: &Connection) -> Result<Vec<String>> {
+    let failed = |e| sql_error("the catalog cannot be read", e);
+    let mut statement = conn.prepare_cached("SELECT DISTINCT name FROM fb_data LIMIT ?1").map_err(failed)?;
+    let names = statement.query_map([NAMES], |row| row.get(0)).map_err(failed)?;
+    names.collect::<rusqlite::Result<_>>().map_err(failed)
+}
+
+/// Numbers of the sets of a name.
+pub fn data_sets_of(conn: &Connection, name: &str) -> Result<Vec<i64>> {
+    let failed = |e| sql_error("the catalog cannot be read", e);
+    let sql = "SELECT set_number FROM fb_data WHERE name = ?1 ORDER BY set_number";
+    let mut statement = conn.prepare_cached(sql).map_err(failed)?;
+    let sets = statement.query_map([name], |row| row.get(0)).map_err(failed)?;
+    sets.collect::<rusqlite::Result<_>>().map_err(failed)
+}
+
 /// All data sets whose name matches a glob, in order of name and set. Only names that begin as the glob does
 /// are looked at: of a million data sets one is found as fast as of ten.
 pub fn data_rows(conn: &Connection, pattern: &str, set: Option<i64>) -> Result<Vec<DataRow>> {

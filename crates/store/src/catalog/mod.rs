@@ -43,8 +43,8 @@ pub use custody::{Ended, admit, ended, set_site, site, sites, suppose_site};
 pub use cut::{cut_behind, note_cut};
 pub(crate) use damaged::{Old, faults_of_header, garbled};
 pub use data::{
-    Bytes, DataRow, Put, PutOutcome, StoredSet, Value, copy_data, data_row, data_rows, find, put,
-    remove_data, rename_data,
+    Bytes, DataRow, Put, PutOutcome, StoredSet, Value, copy_data, data_names, data_row, data_rows,
+    data_sets_of, find, put, remove_data, rename_data,
 };
 pub(crate) use data::{adopt_set, data_files, mend_data, rows_of_file, used};
 pub use descriptors::{attributes, set_attributes, unit_and_attrs};

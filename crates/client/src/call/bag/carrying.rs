@@ -2,15 +2,21 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use forebay_link::call::Still;
+use forebay_types::Error;
 
-use super::closed;
 use super::driver::{Driver, State};
 use super::job::Job;
+use super::{PATIENCE, closed};
 use crate::call::Sent;
 use crate::call::connection::Connection;
 use crate::call::files::{self, Carried};
+use crate::call::pace::Ns;
+
+/// A server whose scratch space was full is tried again so soon, if nothing ends there before.
+const AGAIN: Ns = 100_000_000;
 
 impl Driver {
     /// Moves files of a task.
@@ -41,8 +47,29 @@ impl Driver {
                 state.jobs.insert(index, job);
                 state.machine.again(index);
             }
-            Sent::Lost(e) | Sent::Unreached(e) | Sent::Not(e) => state.fail(index, e.within(&self.name)),
+            Sent::Lost(e) | Sent::Unreached(e) | Sent::Not(e) | Sent::NoRoom(e) => {
+                state.fail(index, e.within(&self.name))
+            }
         }
+    }
+
+    /// The files of a task have found no room at a server, which has it no more and has done nothing of it. It goes once
+    /// more when a task has ended there, or in a moment. Files that nobody of this client takes away are waited for as long
+    /// as there is patience.
+    pub(super) fn find_room_later(&self, state: &mut State, index: u64, connection: &Connection, why: Error) {
+        if state.machine.is_under_way(index) {
+            return;
+        }
+        let is_going_on = state.is_any_busy();
+        let patience = self.inner.patience_within(None).max(PATIENCE);
+        let Some(job) = state.jobs.get_mut(&index) else { return };
+        job.crowded = job.crowded.filter(|_| !is_going_on);
+        if !is_going_on && job.crowded.get_or_insert_with(Instant::now).elapsed() >= patience {
+            let waited = format!("waited {} s in vain", patience.as_secs_f64());
+            return state.fail(index, why.within(waited).within(&self.name));
+        }
+        state.machine.again(index);
+        state.machine.put_off(connection.info.incarnation.0, self.now() + AGAIN);
     }
 
     /// Brings the files of a task to a server, unless they are there.

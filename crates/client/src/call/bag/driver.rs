@@ -25,14 +25,14 @@ use crate::call::args::{Arg, Value};
 use crate::call::attach::There;
 use crate::call::connection::{Basket, Connection};
 use crate::call::estimate::Size;
-use crate::call::files;
+use crate::call::files::{self, Fetched};
 use crate::call::pace::Ns;
 use crate::call::reference;
 use crate::call::table::{Offer, coarse};
 use crate::call::tied::Tied;
 use crate::call::transfer::OwnCopy;
 use crate::call::watcher::Watched;
-use crate::call::{Client, Inner, Sent, lock, reply, spare};
+use crate::call::{Client, Inner, Sent, lock, placement, reply, spare};
 
 /// Servers are looked after so often.
 const LOOK: Duration = Duration::from_millis(100);
@@ -85,6 +85,8 @@ pub(super) struct Driver {
     pub inner: Arc<Inner>,
     /// Which servers get tasks, if not all.
     tied: Option<Arc<Tied>>,
+    /// It was begun by a rule of placement that was asked: its tasks are placed without that.
+    is_within_rule: bool,
     pub name: String,
     /// A status that is not 0 is a failure.
     status_fails: bool,
@@ -127,6 +129,7 @@ impl Driver {
         Driver {
             inner: client.inner,
             tied: client.tied,
+            is_within_rule: placement::is_asking(),
             name: name.to_owned(),
             status_fails: options.status_fails,
             state: Mutex::new(State {
@@ -156,7 +159,7 @@ impl Driver {
         }
     }
 
-    fn now(&self) -> Ns {
+    pub fn now(&self) -> Ns {
         // Never 0: what was never is long ago.
         coarse().saturating_sub(self.began).as_nanos() as Ns + 1_000_000_000
     }
@@ -179,6 +182,13 @@ impl Driver {
 
     /// The user's thread is here.
     pub fn visit(self: &Arc<Self>) -> Result<Visit<'_>> {
+        if placement::is_asking() && !self.is_within_rule {
+            return Err(Error::bad(format!(
+                "{}: a function of placement waits for a map that was begun outside of it, whose tasks it may have to place \
+                 itself; begin a map within the function, or give that one another client",
+                self.name
+            )));
+        }
         self.is_visited.store(true, Ordering::SeqCst);
         if self.is_watching.load(Ordering::SeqCst) {
             self.inner.pump.nudge();
@@ -201,7 +211,8 @@ impl Driver {
             Err(e) => return Ok(Err(e)),
         };
         let mut state = self.taking()?;
-        let made = Job::of(&offer.signature, args, all, |at, arg| state.copied(&self.inner, at, arg));
+        let index = state.machine.counts().pulled;
+        let made = Job::of(index, &offer.signature, args, all, |at, arg| state.copied(&self.inner, at, arg));
         match made {
             Ok((job, bytes)) => {
                 // Tasks of which nobody says what they cost are taken to be alike.
@@ -289,7 +300,8 @@ impl Driver {
             let Some(returned) = flight.pending.take() else { continue };
             spare::keep_pending(flight.pending);
             let head = reply::head(&returned.reply);
-            let times = flight.sent.zip(head.as_ref()).map(|(sent, head)| Times {
+            let timed = flight.sent.zip(head.as_ref()).filter(|(_, head)| head.ran_ns > 0);
+            let times = timed.map(|(sent, head)| Times {
                 ran: head.ran_ns,
                 waited: head.waited_ns,
                 total: sent.elapsed().as_nanos() as Ns,
@@ -306,9 +318,18 @@ impl Driver {
                 continue;
             }
             let code = head.as_ref().map_or(u32::MAX, |head| head.code);
+            if flight.files.is_some() && reply::found_no_room(&returned.reply) {
+                job.ready = flight.files;
+                let why = reply::why_failed(&self.name, &flight.connection.info, &returned.reply);
+                flight.connection.free(returned.chunks);
+                state.jobs.insert(index, job);
+                self.find_room_later(state, index, &flight.connection, why);
+                continue;
+            }
             let fetched = match &flight.files {
                 Some(carried) if code == 0 => {
-                    self.carrying(|still| files::fetch(&self.inner, carried, &job.files, still))
+                    let mut fetched = Fetched::default();
+                    self.carrying(|still| files::fetch(&self.inner, carried, &job.files, &mut fetched, still))
                 }
                 _ => Ok(()),
             };
@@ -386,7 +407,7 @@ impl Driver {
                 }
                 Ok(There::Nothing) => {}
                 Err(Sent::Lost(_)) => self.inner.failed_behind(info),
-                Err(Sent::Not(_) | Sent::Unreached(_)) => {}
+                Err(_) => {}
             }
         }
         if let Some(offer) = offer {
@@ -601,6 +622,11 @@ impl State {
         self.looked.is_none_or(|looked| coarse().saturating_sub(looked) >= LOOK)
     }
 
+    /// Whether calls of this client are under way at its servers.
+    pub fn is_any_busy(&self) -> bool {
+        self.seats.iter().any(|connection| connection.is_busy())
+    }
+
     fn wrong(&mut self, why: Error) -> u64 {
         let index = self.machine.pulled_wrong();
         self.ends.insert(index, End::Error(why));
@@ -687,7 +713,8 @@ impl Visit<'_> {
     pub fn wait(&self, deadline: Option<Instant>) -> Result<()> {
         let (seats, soon) = {
             let state = lock(&self.0.state);
-            let soon = if state.attaching || state.machine.waits_a_moment() { SOON } else { LOOK };
+            let is_soon = state.attaching || state.machine.waits_a_moment(self.0.now());
+            let soon = if is_soon { SOON } else { LOOK };
             (state.seats.clone(), soon)
         };
         let until = deadline.into_iter().chain(Instant::now().checked_add(soon)).min();

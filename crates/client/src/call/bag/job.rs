@@ -25,6 +25,8 @@ pub(super) struct Job {
     pub flights: [Option<Flight>; 2],
     /// The last server that was lost while it had this task, and how.
     pub lost: Option<(Arc<ServerInfo>, Error)>,
+    /// Since when its files have found no room anywhere while nothing of this client's was under way that could make some.
+    pub crowded: Option<Instant>,
 }
 
 /// Where a task was sent, under which number.
@@ -55,6 +57,7 @@ impl Job {
     /// A task of those arguments, copies of which `copy` makes; and how many bytes it keeps. `all`: they are those that
     /// are passed, not only those that go.
     pub fn of(
+        index: u64,
         signature: &Signature,
         mut args: Vec<Arg>,
         all: bool,
@@ -71,13 +74,24 @@ impl Job {
             false => given = signature.complete(&given)?,
         }
         let files = match signature.has_files() {
-            true => files::files_of(signature.passed().filter(|param| all || param.is_sent()), &args)
-                .map_err(|e| e.within(signature.name()))?,
+            true => {
+                let whose = format_args!("task {index} of a map of {}", signature.name());
+                files::files_of(signature.passed().filter(|param| all || param.is_sent()), &args, &whose)
+                    .map_err(|e| e.within(signature.name()))?
+            }
             false => Vec::new(),
         };
         let mut args = args.into_iter().enumerate();
-        let (flights, ready) = ([None, None], None);
-        let mut job = Job { args: Vec::new(), kept: Vec::new(), given, files, ready, flights, lost: None };
+        let mut job = Job {
+            args: Vec::new(),
+            kept: Vec::new(),
+            given,
+            files,
+            ready: None,
+            flights: [None, None],
+            lost: None,
+            crowded: None,
+        };
         let mut bytes = 0;
         for (param, given) in signature.passed().zip(&job.given) {
             let arg = if all || param.is_sent() { args.next() } else { None };

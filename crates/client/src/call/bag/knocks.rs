@@ -2,17 +2,22 @@
 
 use std::time::{Duration, Instant};
 
-use forebay_host::wait::jitter;
+use forebay_host::wait::Backoff;
 
 /// Between two attempts to attach to a server that lets nobody in, at first and at most.
 const KNOCK: Duration = Duration::from_millis(50);
 const LONGEST: Duration = Duration::from_secs(2);
 
-/// How often a server was attached to in vain.
-#[derive(Default)]
+/// When a server that was attached to in vain is attached to again.
 pub(super) struct Knocks {
-    times: u32,
+    backoff: Backoff,
     next: Option<Instant>,
+}
+
+impl Default for Knocks {
+    fn default() -> Knocks {
+        Knocks { backoff: Backoff::new(KNOCK, LONGEST), next: None }
+    }
 }
 
 impl Knocks {
@@ -24,9 +29,7 @@ impl Knocks {
     /// Whoever tries again waits longer each time, and not as long as everybody else.
     pub fn count(&mut self, begun: bool) {
         if begun {
-            let pause = (KNOCK * (1 << self.times.min(10))).min(LONGEST);
-            self.next = Some(Instant::now() + jitter(pause));
-            self.times += 1;
+            self.next = Some(Instant::now() + self.backoff.pause());
         }
     }
 }

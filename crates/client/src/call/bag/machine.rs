@@ -43,6 +43,8 @@ use crate::call::placement::{Choice, Placement, ServerView, TaskView, window, wi
 
 /// Servers that are lost so soon one after the other were lost together: a host, and no task. A suspect waits as long.
 const TOGETHER: Ns = 100_000_000;
+/// A server that has no room is tried again so soon.
+const MOMENT: Ns = 1_000_000;
 /// Tasks that may be handed out late because earlier ones are, at least.
 const SPAN: u64 = 1_024;
 /// Most tasks that are pulled ahead.
@@ -536,14 +538,20 @@ impl Machine {
             return;
         }
         self.wait_again(index);
+        self.put_off(key, now + MOMENT);
+    }
+
+    /// A server gets nothing until then, unless a task ends there before.
+    pub fn put_off(&mut self, key: ServerKey, until: Ns) {
         if let Some(server) = self.servers.iter_mut().find(|s| s.key == key) {
-            server.full = Some(now + 1_000_000);
+            server.full = Some(until);
         }
     }
 
     /// Whether something can be sent in a moment that cannot now.
-    pub fn waits_a_moment(&self) -> bool {
-        !self.suspects.is_empty() || self.servers.iter().any(|s| s.full.is_some())
+    pub fn waits_a_moment(&self, now: Ns) -> bool {
+        let is_soon = |until: Ns| until <= now + MOMENT;
+        !self.suspects.is_empty() || self.servers.iter().any(|s| s.full.is_some_and(is_soon))
     }
 
     /// A task is at that server no more; false if it was not.

@@ -6,15 +6,19 @@
 //!       -> the request names the numbers
 //!       -> fetch: what the service wrote, beside the wanted place, then renamed
 //! Carried is dropped -> the server forgets the files
+//! the call has ended -> its destinations are free for others
 //! ```
 //!
 //! All of it happens in the thread that sends, or that takes the result. A call whose server is lost does it again from the
 //! beginning, at another one.
 
+mod coming;
+mod destination;
 mod local;
 mod part;
 mod side;
 
+use std::fmt::Display;
 use std::sync::Arc;
 
 use forebay_link::call::Still;
@@ -24,6 +28,9 @@ use forebay_types::{Param, Result, Signature, Way};
 use super::args::{Arg, Value};
 use super::connection::Connection;
 use super::{Inner, Sent};
+use coming::{Coming, come};
+use part::Part;
+
 pub(super) use local::LocalFile;
 pub(super) use side::{FileSide, Route};
 
@@ -51,14 +58,17 @@ impl Drop for Carried {
     }
 }
 
-/// The files of a call, looked at: those among the arguments for these parameters.
-pub(super) fn files_of<'p>(params: impl Iterator<Item = &'p Param>, args: &[Arg]) -> Result<Vec<LocalFile>> {
+/// The files of a call, looked at: those among the arguments for these parameters. `whose` says which call it is.
+pub(super) fn files_of<'p>(
+    params: impl Iterator<Item = &'p Param>,
+    args: &[Arg],
+    whose: &dyn Display,
+) -> Result<Vec<LocalFile>> {
     let mut files: Vec<LocalFile> = Vec::new();
     for (param, arg) in params.zip(args).filter(|(param, _)| param.is_file) {
         let Arg::Str(path) = arg else { continue };
-        let looked = LocalFile::look(param, path);
-        let file = looked.and_then(|file| file.differs_from(&files).map(|()| file));
-        files.push(file.map_err(|e| e.within(format_args!("parameter {}", param.name)))?);
+        let looked = LocalFile::look(param, path, &files, whose);
+        files.push(looked.map_err(|e| e.within(format_args!("parameter {}", param.name)))?);
     }
     Ok(files)
 }
@@ -76,21 +86,36 @@ pub(super) fn carry(
         let number = inner.next_id();
         carried.numbers.push(number);
         let line = |line: &mut _, still: Still| file.go(line, number, still);
-        connection.files.with(inner, connection, &mut still, line)?.map_err(Sent::Not)?;
+        connection.files.with(inner, connection, &mut still, line)??;
     }
     Ok(carried)
 }
 
-/// Brings what a service has written to where it is wanted: all of it, or nothing.
-pub(super) fn fetch(inner: &Inner, carried: &Carried, files: &[LocalFile], still: Still) -> Result<(), Sent> {
+/// What has come of the files of a call.
+#[derive(Default)]
+pub(super) struct Fetched {
+    parts: Vec<Part>,
+    coming: Option<Coming>,
+}
+
+/// Brings what a service has written to where it is wanted: all of it, or nothing. After an error of `still` it may go on.
+pub(super) fn fetch(
+    inner: &Inner,
+    carried: &Carried,
+    files: &[LocalFile],
+    fetched: &mut Fetched,
+    still: Still,
+) -> Result<(), Sent> {
     let connection = &carried.connection;
     let mut still = || going_on(inner, connection, &mut *still);
-    let mut parts = Vec::new();
-    for (file, number) in files.iter().zip(&carried.numbers).filter(|(file, _)| file.way == Way::Out) {
-        let line = |line: &mut _, still: Still| file.come(line, *number, still);
-        parts.push(connection.files.with(inner, connection, &mut still, line)?.map_err(Sent::Not)?);
+    let wanted =
+        files.iter().zip(&carried.numbers).filter_map(|(file, number)| Some((file.wanted()?, *number)));
+    for (wanted, number) in wanted.skip(fetched.parts.len()) {
+        let line = |line: &mut _, still: Still| come(&mut fetched.coming, wanted, line, number, still);
+        let part = connection.files.with(inner, connection, &mut still, line)?.map_err(Sent::Not)?;
+        fetched.parts.push(part);
     }
-    parts.into_iter().try_for_each(part::Part::put).map_err(Sent::Not)
+    fetched.parts.drain(..).try_for_each(Part::put).map_err(Sent::Not)
 }
 
 /// Whether the thread that carries files is to go on.

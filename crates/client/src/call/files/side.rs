@@ -43,15 +43,14 @@ impl FileSide {
         FileSide { route, pid: own_pid(), line: Mutex::default(), forgotten: Mutex::default() }
     }
 
-    /// Does something over the connection for files. The inner error is what became of that; the outer one says that it
-    /// could not be tried, or that the server is lost.
+    /// Does something over the connection for files. The error says that it could not be tried, or that the server is lost.
     pub fn with<T>(
         &self,
         inner: &Inner,
         connection: &Arc<Connection>,
         still: Still,
-        what: impl FnOnce(&mut FileLine, Still) -> Result<Result<T>>,
-    ) -> Result<Result<T>, Sent> {
+        what: impl FnOnce(&mut FileLine, Still) -> Result<T>,
+    ) -> Result<T, Sent> {
         let stopped = OnceCell::new();
         let mut still = || still().inspect_err(|e| drop(stopped.set(e.clone())));
         let done = self.in_turn(&mut still).map_err(Sent::Not).and_then(|mut line| {

@@ -171,6 +171,7 @@ impl Future<'_> {
     /// Whether its arguments can be sent once more.
     pub(super) fn is_still_there(&self, cause: &Error) -> Result<()> {
         match self.transfer {
+            Transfer::Wait if cause.code() == Code::Full => Err(cause.clone()),
             Transfer::Wait => Err(Error::new(
                 Code::ServerLost,
                 format!(

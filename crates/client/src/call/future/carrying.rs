@@ -6,9 +6,25 @@ use std::time::Instant;
 use forebay_types::{Code, Error, Result};
 
 use super::Future;
-use crate::call::connection::{Connection, Returned};
-use crate::call::files::{self, Carried};
+use crate::call::connection::{Chunk, Connection, Returned};
+use crate::call::files::{self, Carried, Fetched};
 use crate::call::{Sent, reply};
+
+/// A reply whose files are on their way.
+pub(super) struct Returning {
+    returned: Returned,
+    fetched: Fetched,
+}
+
+impl Returning {
+    pub fn of(returned: Returned) -> Returning {
+        Returning { returned, fetched: Fetched::default() }
+    }
+
+    pub fn chunks(self) -> Vec<(usize, Chunk)> {
+        self.returned.chunks
+    }
+}
 
 impl Future<'_> {
     /// Brings its files to the server that gets it.
@@ -20,29 +36,54 @@ impl Future<'_> {
         if self.files.is_empty() {
             return Ok(None);
         }
-        let mut still = || match until {
-            Some(until) if Instant::now() >= until => {
-                Err(Error::new(Code::Timeout, "its files are still on their way"))
-            }
-            _ => self.is_wanted(),
-        };
+        let mut still = || self.is_wanted(until);
         files::carry(&self.inner, connection, &self.files, &mut still).map(Some)
     }
 
-    fn is_wanted(&self) -> Result<()> {
-        match self.is_given_up() {
-            true => Err(self.cancelled()),
-            false => Ok(()),
+    fn is_wanted(&self, until: Option<Instant>) -> Result<()> {
+        match until {
+            _ if self.is_given_up() => Err(self.cancelled()),
+            Some(until) if Instant::now() >= until => {
+                Err(Error::new(Code::Timeout, "its files are still on their way"))
+            }
+            _ => Ok(()),
         }
     }
 
-    /// Brings the files that it wrote, if it went well.
-    pub(super) fn fetch(&self, returned: &Returned) -> Result<(), Sent> {
-        match &self.carried {
-            Some(carried) if !reply::has_failed(&returned.reply) => {
-                files::fetch(&self.inner, carried, &self.files, &mut || self.is_wanted())
+    /// Whether its server has not begun it, for want of room for its files.
+    pub(super) fn found_no_room(&self, returned: &Returned) -> bool {
+        self.carried.is_some() && reply::found_no_room(&returned.reply)
+    }
+
+    /// Goes on to bring what it wrote, at most until then: its reply, if all of that is here.
+    pub(super) fn fetch(
+        &mut self,
+        connection: &Connection,
+        until: Option<Instant>,
+    ) -> Result<Option<Returned>, Sent> {
+        let (Some(mut returning), Some(carried)) = (self.returning.take(), &self.carried) else {
+            return Err(Sent::Not(Error::internal("files come of a call that has none")));
+        };
+        let over = self.allowed.zip(self.begun).and_then(|(allowed, begun)| begun.checked_add(allowed));
+        let first = until.into_iter().chain(over).min();
+        let mut still = || self.is_wanted(first);
+        let fetched = &mut returning.fetched;
+        let done = files::fetch(&self.inner, carried, &self.files, fetched, &mut still);
+        let is_late = matches!(&done, Err(Sent::Not(e)) if e.code() == Code::Timeout);
+        match done {
+            Ok(()) => Ok(Some(returning.returned)),
+            Err(_) if is_late && over.is_none_or(|over| Instant::now() < over) => {
+                self.returning = Some(returning);
+                Ok(None)
             }
-            _ => Ok(()),
+            Err(why) => {
+                connection.free(returning.chunks());
+                Err(match why {
+                    Sent::Not(e) if is_late => Sent::Not(self.late(None, e.text())),
+                    Sent::Not(e) => Sent::Not(e.within(self.offer.signature.name())),
+                    lost => lost,
+                })
+            }
         }
     }
 }

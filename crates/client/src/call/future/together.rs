@@ -10,7 +10,7 @@ use super::{Future, end_of};
 /// Waits for all of them; says whether all are complete.
 pub fn wait_all(futures: &mut [&mut Future], timeout: Option<Duration>) -> bool {
     let deadline = end_of(timeout);
-    futures.iter_mut().all(|f| f.advance(deadline))
+    futures.iter_mut().all(|f| f.advance(deadline, deadline))
 }
 
 /// Looks whether one of them is complete; its index.
@@ -39,7 +39,8 @@ pub fn wait_any(futures: &mut [&mut Future], timeout: Option<Duration>) -> Optio
         {
             waits.end_with(objection.within(waits.offer.signature.name()));
         }
-        if let Some(index) = futures.iter_mut().position(|f| f.done()) {
+        let now = Some(Instant::now());
+        if let Some(index) = futures.iter_mut().position(|f| f.advance(now, deadline)) {
             return Some(index);
         }
         if deadline.is_some_and(|d| Instant::now() >= d) {

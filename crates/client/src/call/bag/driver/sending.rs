@@ -9,7 +9,7 @@ use crate::call::bag::job::Flight;
 use crate::call::bag::servers::ServerKey;
 use crate::call::connection::Told;
 use crate::call::pace::Ns;
-use crate::call::placement::Named;
+use crate::call::placement::{Named, Placement};
 use crate::call::request::Request;
 use crate::call::{Sent, lock};
 
@@ -17,7 +17,7 @@ impl Driver {
     /// Drives, and asks a rule that may wait where tasks go, while nothing is locked.
     pub(super) fn drive_and_ask<'s>(&'s self, mut state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
         self.drive(&mut state);
-        while let Some(rule) = self.inner.waiting_rule().filter(|_| !state.is_closed)
+        while let Some(rule) = self.inner.waiting_rule().filter(|_| !state.is_closed && !self.is_within_rule)
             && !state.is_asked
             && let Some(question) = state.machine.question(self.now())
         {
@@ -48,7 +48,8 @@ impl Driver {
         }
         let now = self.now();
         loop {
-            let rule = self.inner.rule();
+            let rule =
+                if self.is_within_rule { Some(&Named::Least as &dyn Placement) } else { self.inner.rule() };
             // Where a function decides, no second server gets a task that it has given to one.
             let doubles = rule.is_some();
             let placed = state.machine.place(rule, now);
@@ -102,6 +103,10 @@ impl Driver {
                 self.take_losses(state);
             }
             Err(Sent::Unreached(_)) => state.machine.refused(index, key, now),
+            Err(Sent::NoRoom(why)) => {
+                state.machine.came(index, key, None, now);
+                self.find_room_later(state, index, &connection, why);
+            }
             // What tasks before it have there makes room when they are over.
             Err(Sent::Not(e)) if e.code() == Code::Full && connection.is_busy() => {
                 state.machine.refused(index, key, now);
