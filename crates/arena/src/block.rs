@@ -6,7 +6,7 @@
 //! there are no references to its bytes, but copies, [views](View) and bytes [lent](Lent) to the
 //! system; one side may have any number of handles to a block.
 
-use crate::copy::{copy_streaming, copy_warm};
+use crate::copy::{copy_shared, copy_streaming, copy_warm};
 use crate::layout::{Layout, PAGE};
 use crate::lent::Lent;
 use crate::map::Map;
@@ -117,6 +117,17 @@ impl Block {
         let to = self.range(at, bytes.len() as u64);
         // SAFETY: as for `write_from`.
         unsafe { copy_warm(bytes.as_ptr(), to, bytes.len()) }
+    }
+
+    /// Copies into a block whose lines another core may have: past the caches unless it is little.
+    ///
+    /// # Panics
+    /// As [`Block::write_from`].
+    #[inline]
+    pub fn write_shared(&self, at: u64, bytes: &[u8]) {
+        let to = self.range(at, bytes.len() as u64);
+        // SAFETY: as for `write_from`.
+        unsafe { copy_shared(bytes.as_ptr(), to, bytes.len()) }
     }
 
     /// Copies out of a block that is used again and again, past the caches only when it is more than they hold.

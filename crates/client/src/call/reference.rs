@@ -264,7 +264,7 @@ impl Reference {
         let meta = ArrayMeta { dtype: self.0.meta.dtype, shape: *strided.shape(), order };
         let bytes = strided.bytes();
         if strided.is_dense(order)
-            && let Some(out) = self.here(false, bytes, |block| block.copied(strided.offset(), bytes))?
+            && let Some(out) = self.here(false, bytes, |block, _| block.copied(strided.offset(), bytes))?
         {
             return Ok((meta, out?));
         }
@@ -316,7 +316,9 @@ impl Reference {
     /// Writes or reads a part.
     fn copy(&self, writes: bool, part: &Strided, mut data: Arg) -> Result<()> {
         let moved = match near::can_move(part, &data) {
-            true => self.here(writes, part.bytes(), |block| near::move_part(block, part, &mut data))?,
+            true => {
+                self.here(writes, part.bytes(), |block, ours| near::move_part(block, ours, part, &mut data))?
+            }
             false => None,
         };
         match moved {
@@ -325,14 +327,15 @@ impl Reference {
         }
     }
 
-    /// Writes or reads so many bytes in this thread, if the array lies where it can, and no call uses it.
-    fn here<T>(&self, writes: bool, bytes: usize, what: impl FnOnce(&Block) -> T) -> Result<Option<T>> {
+    /// Writes or reads so many bytes in this thread, if the array lies where it can, and no call uses it. `what` is told
+    /// whether only this process has looked at it since it wrote it.
+    fn here<T>(&self, writes: bool, bytes: usize, what: impl FnOnce(&Block, bool) -> T) -> Result<Option<T>> {
         let Some(near) = &self.0.near else { return Ok(None) };
-        let Some(_copying) = self.copying(&near.uses, writes, bytes >= near::LARGE)? else {
+        let Some(copying) = self.copying(&near.uses, writes, bytes >= near::LARGE)? else {
             return Ok(None);
         };
         // By its server, if that is lost: it says so.
-        Ok(near.block(&self.0.home.0).map(|block| what(&block)))
+        Ok(near.block(&self.0.home.0).map(|block| what(&block, copying.is_ours)))
     }
 
     /// Has the array for this thread: at once, or, if it is worth waiting, behind the calls that use it.
