@@ -6,14 +6,15 @@
 //! there are no references to its bytes, but copies, [views](View) and bytes [lent](Lent) to the
 //! system; one side may have any number of handles to a block.
 
-use crate::copy::{copy_streaming, copy_warm};
+use crate::copy::{copy_shared, copy_streaming, copy_warm};
 use crate::layout::{Layout, PAGE};
 use crate::lent::Lent;
 use crate::map::Map;
+use crate::pages::room_for;
 use crate::segment::Segment;
 use crate::sync::{AtomicU64, Ordering};
 use crate::table::{COMING, STATE, state_of};
-use crate::view::View;
+use crate::view::{View, copy};
 use forebay_types::{Error, Result};
 use std::sync::Arc;
 
@@ -118,6 +119,17 @@ impl Block {
         unsafe { copy_warm(bytes.as_ptr(), to, bytes.len()) }
     }
 
+    /// Copies into a block whose lines another core may have: past the caches unless it is little.
+    ///
+    /// # Panics
+    /// As [`Block::write_from`].
+    #[inline]
+    pub fn write_shared(&self, at: u64, bytes: &[u8]) {
+        let to = self.range(at, bytes.len() as u64);
+        // SAFETY: as for `write_from`.
+        unsafe { copy_shared(bytes.as_ptr(), to, bytes.len()) }
+    }
+
     /// Copies out of a block that is used again and again, past the caches only when it is more than they hold.
     ///
     /// # Panics
@@ -129,6 +141,22 @@ impl Block {
         // change meanwhile arrives as some bytes, and the compiler knows nothing of them.
         unsafe { copy_warm(from, out.as_mut_ptr(), out.len()) };
         std::hint::black_box(out.as_mut_ptr());
+    }
+
+    /// A copy of a range, in memory of its own. `Full` when there is none.
+    ///
+    /// # Panics
+    /// As [`Block::write_from`].
+    pub fn copied(&self, at: u64, len: usize) -> Result<Vec<u8>> {
+        let from = self.range(at, len as u64);
+        let mut out = room_for(len)?;
+        // The system clears new pages just before they are written: they are in the caches, however much it is.
+        // SAFETY: as for `read_warm`; the vector has room for so many bytes, all of which are written.
+        unsafe {
+            copy(from, out.as_mut_ptr(), len);
+            out.set_len(len);
+        }
+        Ok(out)
     }
 
     /// Address of a range, which must lie in the block.

@@ -6,6 +6,8 @@
 pub(crate) const STREAM_FROM: usize = 1 << 20;
 /// From this length on they do where the caches may hold both sides.
 const STREAM_WARM_FROM: usize = 8 << 20;
+/// From this length on they do where another core has the lines of the target, which would have to be taken from it.
+const STREAM_SHARED_FROM: usize = 32 << 10;
 
 /// Copies `len` bytes, with streaming stores when it is much and the machine has them.
 ///
@@ -26,6 +28,16 @@ pub unsafe fn copy_streaming(from: *const u8, to: *mut u8, len: usize) {
 pub(crate) unsafe fn copy_warm(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: the caller's promise.
     unsafe { copy_streaming_from(STREAM_WARM_FROM, from, to, len) }
+}
+
+/// Copies `len` bytes to where another core has looked: with streaming stores unless it is little.
+///
+/// # Safety
+/// Both ranges are valid for `len` bytes and do not overlap.
+#[inline]
+pub(crate) unsafe fn copy_shared(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { copy_streaming_from(STREAM_SHARED_FROM, from, to, len) }
 }
 
 /// # Safety
@@ -115,7 +127,7 @@ mod tests {
     #[test]
     fn every_way_of_copying_copies_every_byte_and_no_other() {
         #[allow(unused_mut)] // the others are of x86-64
-        let mut ways: Vec<Copy> = vec![copy_streaming, copy_warm];
+        let mut ways: Vec<Copy> = vec![copy_streaming, copy_warm, copy_shared];
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         {
             if std::arch::is_x86_feature_detected!("avx512f") {
@@ -128,9 +140,15 @@ mod tests {
         let source: Vec<u8> =
             (0..10_000_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
         for way in ways {
-            for (from, to, len) in
-                [(0, 0, 0), (1, 3, 5), (7, 1, 300), (3, 61, 1 << 20), (11, 5, 2_097_151), (3, 9, 9 << 20)]
-            {
+            for (from, to, len) in [
+                (0, 0, 0),
+                (1, 3, 5),
+                (7, 1, 300),
+                (5, 2, 70_001),
+                (3, 61, 1 << 20),
+                (11, 5, 2_097_151),
+                (3, 9, 9 << 20),
+            ] {
                 let mut target = vec![0xa5; to + len + 9];
                 // SAFETY: both ranges lie in their vectors.
                 unsafe { way(source[from..].as_ptr(), target[to..].as_mut_ptr(), len) };

@@ -174,7 +174,7 @@ impl<'a> Arg<'a> {
         match self {
             Arg::Strided(_, strided, bytes) => block.view().gather(strided, bytes, 0),
             Arg::StridedMut(_, strided, bytes) => block.view().gather(strided, bytes, 0),
-            _ => block.write_from(0, &self.bytes()?),
+            _ => block.write_shared(0, &self.bytes()?),
         }
         Ok(())
     }

@@ -65,6 +65,8 @@ struct Users {
     waiting: u32,
     /// It is killed, or about to be.
     is_closed: bool,
+    /// No call has used it since a thread of this process has written it: no other core has its lines.
+    is_ours: bool,
 }
 
 /// A call uses an array.
@@ -77,6 +79,8 @@ pub(super) struct CallUse {
 pub(super) struct Copying<'u> {
     uses: &'u Uses,
     writes: bool,
+    /// No other core has looked at the array since this process wrote it.
+    pub is_ours: bool,
 }
 
 impl Default for HeldSegment {
@@ -144,6 +148,7 @@ impl Uses {
     pub fn call(self: &Arc<Uses>, writes: bool) -> CallUse {
         let mut users = self.wait(|users| users.may_copy(writes));
         users.calls[usize::from(writes)] += 1;
+        users.is_ours = false;
         CallUse { uses: self.clone(), writes }
     }
 
@@ -155,7 +160,9 @@ impl Uses {
             return None;
         }
         users.copying[usize::from(writes)] += 1;
-        Some(Copying { uses: self, writes })
+        let is_ours = users.is_ours;
+        users.is_ours |= writes;
+        Some(Copying { uses: self, writes, is_ours })
     }
 
     /// As [`Uses::copy`], for calls whose replies may be on their way: `take_replies` takes those that are there.
@@ -215,13 +222,15 @@ pub(super) fn can_move(part: &Strided, data: &Arg) -> bool {
 }
 
 /// Moves a part from or to where it lies: to memory of the caller's that may be written, from other. Says whether it
-/// did: it [can](can_move).
-pub(super) fn move_part(held: &Block, part: &Strided, data: &mut Arg) -> bool {
+/// did: it [can](can_move). What others have looked at is written past the caches: to take its lines back from theirs
+/// takes up to ten times as long.
+pub(super) fn move_part(held: &Block, is_ours: bool, part: &Strided, data: &mut Arg) -> bool {
     let (at, bytes) = (part.offset(), part.bytes());
     let is_together = part.is_dense(Order::C);
     let together = || held.view().part(at as usize, bytes);
     match data {
-        Arg::In(_, from) if is_together => held.write_warm(at, from),
+        Arg::In(_, from) if is_together && is_ours => held.write_warm(at, from),
+        Arg::In(_, from) if is_together => held.write_shared(at, from),
         Arg::In(_, from) => held.view().scatter_from(part, from),
         Arg::Mut(_, out) if is_together => held.read_warm(at, out),
         Arg::Mut(_, out) => View::of(out).gather_of(part, held.view(), 0),
@@ -253,7 +262,10 @@ mod tests {
         let writes = uses.call(true);
         assert!(uses.copy(true).is_none() && uses.copy(false).is_none(), "a call writes it");
         drop(writes);
-        drop(uses.copy(true).unwrap());
+        assert!(!uses.copy(true).unwrap().is_ours, "calls have looked at it");
+        assert!(uses.copy(false).unwrap().is_ours && uses.copy(true).unwrap().is_ours);
+        drop(uses.call(false));
+        assert!(!uses.copy(true).unwrap().is_ours);
         uses.close();
         assert!(uses.copy(false).is_none(), "it is killed");
         drop((uses.call(true), uses.call(false)));

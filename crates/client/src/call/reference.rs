@@ -20,7 +20,7 @@ use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-use forebay_arena::zeros;
+use forebay_arena::{Block, zeros};
 use forebay_types::directory::Incarnation;
 use forebay_types::held::{CREATE, GET, KILL, PUT};
 use forebay_types::{ArrayMeta, Code, DType, Error, Order, Result, Selection, Shape, Signature, Strided};
@@ -296,11 +296,17 @@ impl Reference {
     pub fn get(&self, part: &Selection) -> Result<(ArrayMeta, Vec<u8>)> {
         self.alive()?;
         let strided = self.part(part)?;
-        let mut out = zeros(strided.bytes())?;
         // A part that lies together stays as it lies, also in column-major order.
         let own = self.0.meta.order;
         let order = if strided.is_dense(own) { own } else { Order::C };
         let meta = ArrayMeta { dtype: self.0.meta.dtype, shape: *strided.shape(), order };
+        let bytes = strided.bytes();
+        if strided.is_dense(order)
+            && let Some(out) = self.here(false, bytes, |block, _| block.copied(strided.offset(), bytes))?
+        {
+            return Ok((meta, out?));
+        }
+        let mut out = zeros(bytes)?;
         self.read_into(&strided, &meta, None, &mut out)?;
         Ok((meta, out))
     }
@@ -347,21 +353,27 @@ impl Reference {
 
     /// Writes or reads a part.
     fn copy(&self, writes: bool, part: &Strided, mut data: Arg) -> Result<()> {
-        match near::can_move(part, &data) && self.copy_here(writes, part, &mut data)? {
-            true => Ok(()),
-            false => self.copy_there(writes, part, data),
+        let moved = match near::can_move(part, &data) {
+            true => {
+                self.here(writes, part.bytes(), |block, ours| near::move_part(block, ours, part, &mut data))?
+            }
+            false => None,
+        };
+        match moved {
+            Some(true) => Ok(()),
+            _ => self.copy_there(writes, part, data),
         }
     }
 
-    /// Does it in this thread, if the array lies where it can, and no call uses it; says whether it did.
-    fn copy_here(&self, writes: bool, part: &Strided, data: &mut Arg) -> Result<bool> {
-        let Some(near) = &self.0.near else { return Ok(false) };
-        let Some(_copying) = self.copying(&near.uses, writes, part.bytes() >= near::LARGE)? else {
-            return Ok(false);
+    /// Writes or reads so many bytes in this thread, if the array lies where it can, and no call uses it. `what` is told
+    /// whether only this process has looked at it since it wrote it.
+    fn here<T>(&self, writes: bool, bytes: usize, what: impl FnOnce(&Block, bool) -> T) -> Result<Option<T>> {
+        let Some(near) = &self.0.near else { return Ok(None) };
+        let Some(copying) = self.copying(&near.uses, writes, bytes >= near::LARGE)? else {
+            return Ok(None);
         };
         // By its server, if that is lost: it says so.
-        let Some(block) = near.block(&self.0.home.0) else { return Ok(false) };
-        Ok(near::move_part(&block, part, data))
+        Ok(near.block(&self.0.home.0).map(|block| what(&block, copying.is_ours)))
     }
 
     /// Has the array for this thread: at once, or, if it is worth waiting, behind the calls that use it.

@@ -59,7 +59,7 @@ impl<'r> From<'r, '_> {
 
     fn fill(&self, block: &mut Block) -> Result<(), Error> {
         match self.kept {
-            Some(kept) => block.write_from(0, kept.bytes()),
+            Some(kept) => block.write_shared(0, kept.bytes()),
             None => return self.arg.fill(block),
         }
         Ok(())
