@@ -267,3 +267,46 @@ def test_a_program_that_has_no_memory_for_an_array_hears_so_and_goes_on(client: 
         timeout=120,
     )
     assert (ran.returncode, ran.stdout) == (0, "Full: True\nFull: True\n[0 0 0]\n"), ran.stderr
+
+
+def test_what_a_mask_or_a_unit_says_is_not_lost_on_the_way_to_an_array(client: fb.Client) -> None:
+    masked = np.ma.array([1.0, 2.0, 3.0], mask=[False, True, False])
+    held = client.put(np.zeros(3))
+
+    class Metres:
+        def __str__(self) -> str:
+            return "m"
+
+    class Quantity:
+        magnitude, units = np.ones(3), Metres()
+
+        def __array__(self, dtype: object = None, copy: object = None) -> np.ndarray:
+            return self.magnitude
+
+    for value, why in (
+        (masked, "1 of 3 elements are masked"),
+        (masked[::-1], "1 of 3 elements are masked"),
+        ([1.0, np.ma.masked, 3.0], "a masked value stands in the list"),
+        (Quantity(), "would lose its unit"),
+    ):
+        for use in (
+            lambda value=value: client.put(value),
+            lambda value=value: held.put(value),
+            lambda value=value: held.put(value, slice(None, None, -1)),
+            lambda value=value: held.__setitem__(..., value),
+            lambda value=value: held.__setitem__(slice(None, None, -1), value),
+        ):
+            with pytest.raises(fb.BadArgument, match=why):
+                use()
+    with pytest.raises(fb.BadArgument, match="masked"):
+        held[1] = np.ma.masked
+    assert not held[...].any()
+    held[...] = np.ma.array([1.0, 2.0, 3.0])  # nothing is masked
+    np.testing.assert_array_equal(client.put(masked.filled(-1.0))[...], [1, -1, 3])
+    np.testing.assert_array_equal(held.get(), [1, 2, 3])
+    for value in ([[1, 2], [3, 4]], 3.5, np.float32(2), (1, 2), range(3), np.arange(3, dtype=">f8")):
+        there = client.put(value)
+        assert (there.shape, there.dtype) == (np.shape(value), np.asarray(value).dtype.newbyteorder("="))
+        np.testing.assert_array_equal(there.get(), value)
+    with pytest.raises(fb.BadArgument, match="str"):
+        client.put("text")

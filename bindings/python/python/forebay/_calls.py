@@ -221,7 +221,7 @@ class Client(_forebay.Client):
         self, array: Any, on: str | Reference | None = None, *, services: Sequence[str] = ()
     ) -> Reference:
         """A copy of ``array`` on a server; see :meth:`array` for ``on``, ``services`` and what is raised."""
-        return Reference(self, np.asarray(array), [], "", False, where(on, services))
+        return Reference(self, array, [], "", False, where(on, services))
 
     def call_async(
         self,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import _forebay
+from ._arrays import complete
 from ._dtypes import dtype_of_name
 from ._index import Selection, plan
 
@@ -66,6 +67,7 @@ class Reference(_forebay.Reference):
         ``array`` has the part's shape and the dtype of this array (lists and numbers are converted). It is copied
         when this returns. Raises ``BadArgument``, ``Closed`` (it was killed), ``ServerLost``.
         """
+        complete(array)
         value = array if isinstance(array, np.ndarray) else np.asarray(array, dtype=self.dtype)
         axes, after = plan(sel, self.shape)
         if after is not None:
@@ -105,6 +107,7 @@ class Reference(_forebay.Reference):
         axes, after = plan(sel, self.shape)
         if after is None and self._fits(value, axes):
             return self.write(value, axes)
+        complete(value)
         part = self._room(axes)
         (part if after is None else part[after])[...] = value
         self.write(part, axes)
