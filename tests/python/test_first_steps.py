@@ -466,7 +466,7 @@ def test_the_keys_of_a_run_are_what_it_takes_as_keys(run_dir: Path) -> None:
                 lambda key: run.__setitem__(key, 1.0),
                 lambda key: run.get_many([key]),
             ):
-                with pytest.raises(fb.BadArgument, match="is no (key of a run; give|number of a set; give)"):
+                with pytest.raises(fb.BadArgument, match=r"is no (key of a run; give|number of a set; give)"):
                     use(key)
         for key in wanted:
             del run[key]
