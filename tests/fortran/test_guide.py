@@ -50,6 +50,7 @@ SAID = """E [V/m] has 2 dimensions
 heavy: proton
 y is  3.5  6.0  8.5
 held  4.5  8.0 11.5
+part  4.5  0.0
 """
 
 
