@@ -174,6 +174,13 @@ fn a_client_that_is_tied_to_a_server_calls_no_other_one() {
     servers[0].signal(Signal::KILL);
     let e = one.call("void", vec![], None).unwrap_err();
     assert!(matches!(e.code(), Code::NoServer | Code::ServerLost), "{e}");
+    // Another server of its name offers the service, and this client may not call it.
+    let mut long = work(&last, "long", 60_000);
+    until("it began", || world.log().iter().any(|line| line.ends_with(" long")));
+    servers[2].signal(Signal::KILL);
+    let e = long.wait(Some(Duration::from_secs(20))).unwrap_err();
+    assert_eq!(e.code(), Code::ServerLost);
+    assert!(e.text().contains("no other server that this client may call offers it"), "{e}");
 }
 
 /// Always the server of that name; notes what it was asked.

@@ -51,6 +51,7 @@ impl Future<'_> {
 
     pub(super) fn nobody(&self, cause: Option<Error>) -> Error {
         let name = self.offer.signature.name();
+        let server = if self.tied.is_some() { "server that this client may call" } else { "server" };
         match cause {
             // They are there, and have no room.
             Some(e) if e.code() == Code::Full => e.within(name),
@@ -65,10 +66,10 @@ impl Future<'_> {
                 ),
                 None => Error::new(
                     Code::ServerLost,
-                    format!("{name}: {e}; no other server offers it: start one and call again"),
+                    format!("{name}: {e}; no other {server} offers it: start one and call again"),
                 ),
             },
-            None => Error::new(Code::NoServer, format!("no server offers {name} any more; start one")),
+            None => Error::new(Code::NoServer, format!("no {server} offers {name} any more; start one")),
         }
     }
 
