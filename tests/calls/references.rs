@@ -238,6 +238,40 @@ fn a_lost_server_takes_its_arrays_along_and_nobody_else_gets_the_call() {
 }
 
 #[test]
+fn a_call_on_a_lost_array_says_that_it_is_lost_whoever_offers_the_service() {
+    let world = World::new();
+    let server = world.server("one", 1);
+    let client = world.client();
+    let arrays: Vec<Reference> = (0..2).map(|_| put(&client, &[1.0; 10], On::Any)).collect();
+    let call = |x: &Reference, timeout| {
+        client.call("affine", vec![1.0.into(), 0.0.into(), Arg::from(x)], timeout).unwrap_err()
+    };
+    server.signal(Signal::KILL);
+    until("nobody offers anything", || client.services().unwrap().is_empty());
+    for (x, timeout) in arrays.iter().zip([None, Some(Duration::from_secs(5))]) {
+        let e = call(x, timeout);
+        assert_eq!(e.code(), Code::ServerLost, "{e}");
+        assert!(e.text().contains("is lost") && e.text().contains("make it anew"), "{e}");
+    }
+    assert_eq!(client.call("void", vec![], None).unwrap_err().code(), Code::NoServer);
+    assert!(client.failed().iter().map(|f| f.code).eq([Code::ServerLost, Code::ServerLost, Code::NoServer]));
+}
+
+#[test]
+fn a_call_on_a_lost_array_says_so_too_when_another_server_has_come() {
+    let world = World::new();
+    let server = world.server("one", 1);
+    let client = world.client();
+    let x = put(&client, &[1.0; 10], On::Any);
+    server.signal(Signal::KILL);
+    until("nobody offers anything", || client.services().unwrap().is_empty());
+    let _next = world.server("one", 1);
+    until("there is another one", || !client.services().unwrap().is_empty());
+    let e = client.call("affine", vec![1.0.into(), 0.0.into(), Arg::from(&x)], None).unwrap_err();
+    assert_eq!(e.code(), Code::ServerLost, "{e}");
+}
+
+#[test]
 fn calls_on_one_array_run_in_the_order_of_their_sending_however_many_workers_there_are() {
     let world = World::new();
     let _server = world.server("one", 4);

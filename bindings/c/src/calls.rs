@@ -143,7 +143,7 @@ fn call(
     };
     let mut future = send(&object, name, args, timeout, &mut back)?;
     let left = allowed.saturating_sub(future.timing().sending);
-    back.fill(future.wait(Some(left))?)
+    back.fill(future.wait_within(left)?)
 }
 
 /// The arguments of a call; what comes back goes where `back` says afterwards.

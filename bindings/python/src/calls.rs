@@ -338,7 +338,12 @@ impl Client {
             };
             Ok(match call.insert(sent) {
                 HeldCall::Over { answer, .. } => Ok(std::mem::take(&mut answer.values)),
-                HeldCall::UnderWay(future) => wait_in_slices(future, timeout),
+                HeldCall::UnderWay(future) => match (wait_in_slices(future, timeout), timeout) {
+                    (Err(e), Some(limit)) if e.code() == Code::Timeout && future.is_under_way() => {
+                        Err(future.give_up_late(limit))
+                    }
+                    (outcome, _) => outcome,
+                },
             })
         })?;
         let printed = || call.as_ref().and_then(HeldCall::printed).cloned().unwrap_or_default();

@@ -230,6 +230,11 @@ impl HeldFuture {
         self.future.cancel();
     }
 
+    /// Gives it up after that time; what the caller is told.
+    pub fn give_up_late(&mut self, waited: Duration) -> Error {
+        self.future.give_up_late(waited)
+    }
+
     /// What was called.
     pub fn signature(&self) -> &Signature {
         self.future.signature()

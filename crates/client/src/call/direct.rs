@@ -17,10 +17,10 @@ use forebay_types::{Error, Result, Signature};
 use super::args::{Arg, Value};
 use super::connection::{Connection, Exchanged, Told};
 use super::estimate::Size;
-use super::future::{Checked, Future, How, Made, with_first};
+use super::future::{Checked, Future, How};
 use super::request::Request;
 use super::table::Offer;
-use super::{Client, Inner, Transfer, reference, reply, spare};
+use super::{Client, Inner, Transfer, reply, spare};
 
 /// A service whose calls take longer, in nanoseconds, is not looked for.
 const SHORT: u64 = 3_000;
@@ -67,11 +67,7 @@ impl Called<'_> {
 impl Client {
     /// Calls a service whose result is wanted at once and whose [`Future::timing`] nobody asks for: no clock is read.
     pub fn call_now<'a>(&self, name: &str, args: Vec<Arg<'a>>) -> Result<Called<'a>> {
-        self.inner.check_process()?;
-        // Before a server is waited for: nobody can work on what is lost.
-        let first = reference::first(&self.inner, name, &args);
-        let first = first.inspect_err(|e| self.inner.failures.note(name, e, None))?;
-        self.call_made(name, |_, _| Ok((args, first)))
+        self.call_checked(name, |how| Checked::with(&self.inner, name, how, args))
     }
 
     /// The same; `make` makes the arguments from the signature of the service.
@@ -80,17 +76,17 @@ impl Client {
         name: &str,
         make: impl FnOnce(&Signature) -> Result<Vec<Arg<'a>>>,
     ) -> Result<Called<'a>> {
-        self.inner.check_process()?;
-        self.call_made(name, |inner, signature| with_first(inner, name, make(signature)?))
+        self.call_checked(name, |how| Checked::made(&self.inner, name, how, make))
     }
 
-    fn call_made<'a>(
+    fn call_checked<'a>(
         &self,
         name: &str,
-        make: impl FnOnce(&Arc<Inner>, &Signature) -> Made<'a>,
+        check: impl FnOnce(&How) -> Result<Checked<'a>>,
     ) -> Result<Called<'a>> {
+        self.inner.check_process()?;
         let (inner, how) = (&self.inner, self.how(None, false, Transfer::Nowait));
-        let called = Checked::made(inner, name, &how, make).and_then(|call| send(inner, call, how));
+        let called = check(&how).and_then(|call| send(inner, call, how));
         called.inspect_err(|e| inner.failures.note(name, e, None))
     }
 }

@@ -7,6 +7,7 @@ mod again;
 mod canceller;
 mod carrying;
 mod checked;
+mod lateness;
 mod together;
 
 use std::sync::Arc;
@@ -23,18 +24,18 @@ use super::connection::{Connection, Pending, Returned, Told};
 use super::estimate::{Size, bytes_of};
 use super::files::{self, Carried, LocalFile};
 use super::queue::{self, End, Queued, WaitingCall};
-use super::reference;
 use super::reply::Printed;
 use super::request;
 use super::table::Offer;
 use super::tied::Tied;
 use super::transfer::{OwnCopy, Transfer};
-use super::{Asked, Choice, Client, Inner, Sent, late, reply, spare};
+use super::{Asked, Choice, Client, Inner, Sent, reply, spare};
 use again::Tries;
 use carrying::Returning;
+use lateness::GIVEN_UP;
 
 pub use canceller::Canceller;
-pub(super) use checked::{Checked, Made, with_first};
+pub(super) use checked::Checked;
 pub use together::{cancel_all, probe_any, wait_all, wait_any};
 
 /// The connection to a server may be cut so often under one call: before anything of it was sent, and after.
@@ -118,10 +119,7 @@ pub struct Future<'a> {
 
 impl<'a> Future<'a> {
     pub(super) fn send(inner: &Arc<Inner>, name: &str, args: Vec<Arg<'a>>, how: How) -> Result<Future<'a>> {
-        // Before a server is waited for: nobody can work on what is lost.
-        let first =
-            reference::first(inner, name, &args).inspect_err(|e| inner.failures.note(name, e, None))?;
-        Future::send_made(inner, name, how, |_, _| Ok((args, first)))
+        Future::send_checked(inner, name, how, |how| Checked::with(inner, name, how, args))
     }
 
     /// Sends a call whose arguments are made of the signature.
@@ -131,21 +129,20 @@ impl<'a> Future<'a> {
         how: How,
         make: impl FnOnce(&Signature) -> Result<Vec<Arg<'a>>>,
     ) -> Result<Future<'a>> {
-        Future::send_made(inner, name, how, |inner, signature| with_first(inner, name, make(signature)?))
+        Future::send_checked(inner, name, how, |how| Checked::made(inner, name, how, make))
     }
 
-    /// Sends a call whose arguments are made of the signature, with the first thing that they refer to. One that does not
-    /// go has failed.
-    fn send_made(
+    /// Sends a call. One that does not go has failed.
+    fn send_checked(
         inner: &Arc<Inner>,
         name: &str,
         how: How,
-        make: impl FnOnce(&Arc<Inner>, &Signature) -> Made<'a>,
+        check: impl FnOnce(&How) -> Result<Checked<'a>>,
     ) -> Result<Future<'a>> {
         inner.check_process()?;
         let begun = how.timed.then(Instant::now);
         // A call is large: it is made where the caller has it, and not moved.
-        let sent = match Checked::made(inner, name, &how, make) {
+        let sent = match check(&how) {
             Ok(call) => Future::begin(inner.clone(), call, how, begun),
             Err(e) => Err(e),
         };
@@ -338,7 +335,7 @@ impl<'a> Future<'a> {
                     self.went(connection, pending, sent);
                     return Ok(());
                 }
-                Err(Sent::Not(e)) if e.code() == Code::Timeout => return Err(self.late(None, e.text())),
+                Err(Sent::Not(e)) if e.code() == Code::Timeout => return Err(self.too_late(&e)),
                 Err(Sent::Not(e)) => return Err(e.within(self.offer.signature.name())),
                 Err(Sent::NoRoom(e)) if self.bound.is_some() => {
                     return Err(e.within(self.offer.signature.name()));
@@ -586,7 +583,7 @@ impl<'a> Future<'a> {
         match reply::take(&offer.signature, connection, returned, args, note) {
             // Of its server, for a service's own failures are RemoteErrors.
             Err(e) if e.code() == Code::Timeout => {
-                Err(self.late(None, "its server had not begun it in time"))
+                Err(self.late(None, "its server had not begun it in time; allow it more time"))
             }
             Ok(mut values) => {
                 files::name_results(&self.offer.signature, &self.files, &mut values);
@@ -602,7 +599,7 @@ impl<'a> Future<'a> {
     pub fn wait(&mut self, timeout: Option<Duration>) -> Result<Vec<Value>> {
         let deadline = end_of(timeout);
         if !self.advance(deadline, deadline) {
-            return Err(self.late(timeout, "it is under way"));
+            return Err(self.late(timeout, "it is under way; wait longer, or cancel it"));
         }
         match std::mem::replace(&mut self.state, State::Taken) {
             State::Done(result) => result,
@@ -614,11 +611,6 @@ impl<'a> Future<'a> {
                 ),
             )),
         }
-    }
-
-    fn late(&self, waited: Option<Duration>, why: &str) -> Error {
-        let so_far = self.begun.map(|b| b.elapsed()).or(waited).unwrap_or_default();
-        late(self.offer.signature.name(), so_far, why)
     }
 
     /// What was called.
@@ -765,7 +757,7 @@ impl Drop for Future<'_> {
             && let (Some(allowed), Some(begun)) = (self.allowed, self.begun)
             && begun.elapsed() >= allowed
         {
-            self.note(&self.late(Some(allowed), "it was under way and is given up"));
+            self.note(&self.late(Some(allowed), GIVEN_UP));
         }
     }
 }

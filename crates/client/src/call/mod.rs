@@ -216,7 +216,7 @@ impl Client {
         let Some(allowed) = timeout else { return self.call_now(name, args)?.wait() };
         let mut future = Future::send(&self.inner, name, args, self.how(timeout, true, Transfer::Nowait))?;
         let left = allowed.saturating_sub(future.timing().sending);
-        future.wait(Some(left))
+        future.wait_within(left)
     }
 
     /// Returns a client whose asynchronous calls hand their arguments over as `transfer` says. It shares its
@@ -294,12 +294,12 @@ impl Client {
     }
 }
 
-/// What is said of a call whose time is over, wherever it is then.
+/// What is said of a call whose time is over, wherever it is then; `why` tells what is to be done.
 fn late(service: &Name, after: Duration, why: &str) -> Error {
     let after = after.as_secs_f64();
     Error::new(
         Code::Timeout,
-        format!("{service} has no result after {after:.3} s: {why}; wait longer, or cancel it"),
+        format!("{service} has no result after {after:.3} s: {why}"),
     )
 }
 

@@ -332,7 +332,7 @@ impl WaitingCall {
 
     fn too_late(&self) -> Error {
         let so_far = self.begun.map_or(Duration::ZERO, |begun| begun.elapsed());
-        late(self.signature.name(), so_far, "no server has had room for it")
+        late(self.signature.name(), so_far, "no server has had room for it; allow it more time")
     }
 }
 

@@ -503,6 +503,13 @@ pub(super) fn first(inner: &Arc<Inner>, name: &str, args: &[Arg]) -> Result<Opti
     Ok(Some(first.clone()))
 }
 
+/// That one of them is lost, if the servers themselves are asked: it is known sooner that nobody offers a service.
+#[cold]
+pub(super) fn lost_of(inner: &Arc<Inner>, name: &str, args: &[Arg]) -> Option<Error> {
+    references(args).for_each(|reference| reference.0.home.0.look());
+    first(inner, name, args).err()
+}
+
 /// The server that holds it, which must offer the service. One that is lost since is found to be when the call is
 /// sent to it.
 pub(super) fn holder(
@@ -512,7 +519,11 @@ pub(super) fn holder(
 ) -> Result<Arc<Connection>> {
     let home = &reference.0.home.0;
     let offers = |offer: &Offer| offer.servers.iter().any(|s| s.incarnation == home.info.incarnation);
-    if !offers(offer) && home.lost().is_none() {
+    if offers(offer) {
+        return Ok(home.clone());
+    }
+    home.look();
+    if home.lost().is_none() {
         inner.refresh();
         let name = offer.signature.name().clone();
         *offer = inner.find(name.as_str(), None, None)?;

@@ -79,7 +79,7 @@ impl Future<'_> {
             Err(why) => {
                 connection.free(returning.chunks());
                 Err(match why {
-                    Sent::Not(e) if is_late => Sent::Not(self.late(None, e.text())),
+                    Sent::Not(e) if is_late => Sent::Not(self.too_late(&e)),
                     Sent::Not(e) => Sent::Not(e.within(self.offer.signature.name())),
                     lost => lost,
                 })

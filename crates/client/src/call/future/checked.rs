@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use forebay_types::{Given, Result, Signature};
+use forebay_types::{Code, Given, Result, Signature};
 
 use super::How;
 use crate::call::Inner;
@@ -10,9 +10,6 @@ use crate::call::args::Arg;
 use crate::call::connection::Connection;
 use crate::call::reference::{self, Reference};
 use crate::call::table::Offer;
-
-/// Arguments, with the first array among them that a server holds.
-pub(in crate::call) type Made<'a> = Result<(Vec<Arg<'a>>, Option<Reference>)>;
 
 /// Such a call.
 pub(in crate::call) struct Checked<'a> {
@@ -25,12 +22,6 @@ pub(in crate::call) struct Checked<'a> {
     pub bound: Option<Arc<Connection>>,
 }
 
-/// Arguments with what they refer to.
-pub(in crate::call) fn with_first<'a>(inner: &Arc<Inner>, name: &str, args: Vec<Arg<'a>>) -> Made<'a> {
-    let first = reference::first(inner, name, &args)?;
-    Ok((args, first))
-}
-
 /// Arrays travel in the order that the service demands.
 fn in_order(signature: &Signature, args: &mut [Arg<'_>]) -> Result<()> {
     let mut demanded = signature.passed().zip(args).filter_map(|(param, arg)| Some((param.order?, arg)));
@@ -38,15 +29,39 @@ fn in_order(signature: &Signature, args: &mut [Arg<'_>]) -> Result<()> {
 }
 
 impl<'a> Checked<'a> {
+    /// One with these arguments. What they refer to is looked at before a server is waited for, and where none is there:
+    /// nobody can work on what is lost.
+    pub fn with(inner: &Arc<Inner>, name: &str, how: &How, args: Vec<Arg<'a>>) -> Result<Checked<'a>> {
+        let first = reference::first(inner, name, &args)?;
+        let offer = match inner.find(name, how.tied.as_deref(), how.allowed) {
+            Err(e) if e.code() == Code::NoServer && first.is_some() => {
+                return Err(reference::lost_of(inner, name, &args).unwrap_or(e));
+            }
+            offer => offer?,
+        };
+        Checked::at_holder(inner, offer, args, first)
+    }
+
     /// One whose arguments are made of the signature.
     pub fn made(
         inner: &Arc<Inner>,
         name: &str,
         how: &How,
-        make: impl FnOnce(&Arc<Inner>, &Signature) -> Made<'a>,
+        make: impl FnOnce(&Signature) -> Result<Vec<Arg<'a>>>,
     ) -> Result<Checked<'a>> {
         let offer = inner.find(name, how.tied.as_deref(), how.allowed)?;
-        let (args, first) = make(inner, &offer.signature)?;
+        let args = make(&offer.signature)?;
+        let first = reference::first(inner, name, &args)?;
+        Checked::at_holder(inner, offer, args, first)
+    }
+
+    /// One that goes to the server of what it refers to, if it refers to anything.
+    fn at_holder(
+        inner: &Arc<Inner>,
+        offer: Arc<Offer>,
+        args: Vec<Arg<'a>>,
+        first: Option<Reference>,
+    ) -> Result<Checked<'a>> {
         let mut call = Checked::of(inner, offer, args)?;
         call.bound = first.map(|first| reference::holder(inner, &mut call.offer, &first)).transpose()?;
         Ok(call)
