@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -454,6 +455,30 @@ except fb.Timeout as e:
         os.kill(server.pid, signal.SIGCONT)
         ended(client, timeout=60)
     assert not list(far.mine.iterdir())
+    until(far.is_clean, what="the end of what was kept")
+
+
+def test_a_call_whose_time_is_over_while_its_program_does_not_run_is_late(far: Served) -> None:
+    server = far.serve()
+    with far.reached():
+        client = far.client(
+            f"""
+c = fb.connect()
+try:
+    print(c.call("zeros", {LARGE}, "back", timeout=1.5), flush=True)
+except fb.Error as e:
+    told = [failed.text for failed in c.failed()]
+    print(type(e).__name__, str(e).endswith("; allow it more time") and told == [str(e)] or (e, told), flush=True)
+"""
+        )
+        until(lambda: stopped_on_the_way_back(far, server), what="the first pieces")
+        os.kill(client.pid, signal.SIGSTOP)
+        over = time.monotonic() + 1.6
+        until(lambda: time.monotonic() > over, what="the end of the call's time")
+        os.kill(client.pid, signal.SIGCONT)
+        hear(client, "Timeout True")
+        os.kill(server.pid, signal.SIGCONT)
+        ended(client, timeout=60)
     until(far.is_clean, what="the end of what was kept")
 
 

@@ -227,7 +227,8 @@ pub fn wait_in_slices(future: &mut HeldFuture, timeout: Option<Duration>) -> Res
         let left = deadline.map(|d| d.saturating_duration_since(Instant::now()));
         let last = left.is_some_and(|l| l <= SLICE);
         match future.wait(Some(left.map_or(SLICE, |l| l.min(SLICE)))) {
-            Err(e) if e.code() == Code::Timeout && !last => signals()?,
+            // The call itself may have ended for want of time.
+            Err(e) if e.code() == Code::Timeout && !last && future.is_under_way() => signals()?,
             outcome => return outcome,
         }
     }
