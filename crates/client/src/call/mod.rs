@@ -297,10 +297,7 @@ impl Client {
 /// What is said of a call whose time is over, wherever it is then; `why` tells what is to be done.
 fn late(service: &Name, after: Duration, why: &str) -> Error {
     let after = after.as_secs_f64();
-    Error::new(
-        Code::Timeout,
-        format!("{service} has no result after {after:.3} s: {why}"),
-    )
+    Error::new(Code::Timeout, format!("{service} has no result after {after:.3} s: {why}"))
 }
 
 impl Inner {

@@ -1,6 +1,7 @@
 //! A call before it goes anywhere: its arguments, as the signature demands them, and who offers it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use forebay_types::{Code, Given, Result, Signature};
 
@@ -29,15 +30,21 @@ fn in_order(signature: &Signature, args: &mut [Arg<'_>]) -> Result<()> {
 }
 
 impl<'a> Checked<'a> {
-    /// One with these arguments. What they refer to is looked at before a server is waited for, and where none is there:
-    /// nobody can work on what is lost.
+    /// One with these arguments. What they refer to is looked at before a server is waited for: nobody can work on what is
+    /// lost.
     pub fn with(inner: &Arc<Inner>, name: &str, how: &How, args: Vec<Arg<'a>>) -> Result<Checked<'a>> {
         let first = reference::first(inner, name, &args)?;
-        let offer = match inner.find(name, how.tied.as_deref(), how.allowed) {
+        let tied = how.tied.as_deref();
+        let found = match first {
+            None => inner.find(name, tied, how.allowed),
+            Some(_) => inner.find(name, tied, Some(Duration::ZERO)),
+        };
+        let offer = match found {
             Err(e) if e.code() == Code::NoServer && first.is_some() => {
-                return Err(reference::lost_of(inner, name, &args).unwrap_or(e));
+                reference::lost_of(inner, name, &args).map_or(Ok(()), Err)?;
+                inner.find(name, tied, how.allowed)?
             }
-            offer => offer?,
+            found => found?,
         };
         Checked::at_holder(inner, offer, args, first)
     }
