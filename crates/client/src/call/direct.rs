@@ -67,7 +67,7 @@ impl Called<'_> {
 impl Client {
     /// Calls a service whose result is wanted at once and whose [`Future::timing`] nobody asks for: no clock is read.
     pub fn call_now<'a>(&self, name: &str, args: Vec<Arg<'a>>) -> Result<Called<'a>> {
-        self.inner.check_process()?;
+        self.inner.check_open()?;
         // Before a server is waited for: nobody can work on what is lost.
         let first = reference::first(&self.inner, name, &args);
         let first = first.inspect_err(|e| self.inner.failures.note(name, e, None))?;
@@ -80,7 +80,7 @@ impl Client {
         name: &str,
         make: impl FnOnce(&Signature) -> Result<Vec<Arg<'a>>>,
     ) -> Result<Called<'a>> {
-        self.inner.check_process()?;
+        self.inner.check_open()?;
         self.call_made(name, |inner, signature| with_first(inner, name, make(signature)?))
     }
 
