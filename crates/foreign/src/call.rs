@@ -413,7 +413,7 @@ fn take_arrays<const N: usize>(
         };
         let param = form.param_of[at].unwrap_or_default();
         let (_, view) = call.arg(param)?.array()?;
-        let from = array.way.goes().then_some(view);
+        let from = (form.native || array.way.goes()).then_some(view);
         let laid = LaidOut::new(&arg.name, array.dtype, &shape, &steps, array.align.unwrap_or(16), from)
             .map_err(|e| e.within(&routine.name))?;
         places.at[at] = laid.as_ptr();

@@ -60,12 +60,8 @@ fn procedure(text: &mut String, r: &Routine) {
             Kind::Str | Kind::File(_) => ("character(kind=c_char)".into(), Way::In, "(*)".into()),
             Kind::Null => ("type(c_ptr)".into(), Way::In, String::new()),
         };
-        // An array that is written in part keeps the rest, so none is intent(out).
-        let way = match (way, array.is_empty()) {
-            (Way::In, _) => "in",
-            (Way::Out, true) => "out",
-            _ => "inout",
-        };
+        // What the routine leaves alone stays as it is, so nothing is intent(out).
+        let way = if way == Way::In { "in" } else { "inout" };
         let value = if arg.by_value { ", value" } else { "" };
         line(text, 6, &format!("{of}, intent({way}){value} :: {name}{array}"));
     }

@@ -325,7 +325,7 @@ static void fbs_copies(fbs_routine *r, fbs_call *call)
         fbs_layout lies = fbs_lies(arg);
         int64_t bytes = fbs_multiply(fbs_multiply(lies.run, lies.count), size);
         if (bytes == 0) continue;
-        call->sent[i] = fbs_only_changed && p->direction == FB_INOUT ? bytes : 0;
+        call->sent[i] = fbs_only_changed ? bytes : 0;
         if (!(call->copies[i] = malloc((size_t)fbs_add(bytes, call->sent[i])))) fbs_die(r, "there is no memory for a copy of an array", "use smaller ones");
         call->lay[i] = lies;
         fbs_transfer(fbs_dense(lies, call->copies[i], size), lies, size, 0, 0);
