@@ -303,6 +303,19 @@ def test_what_a_routine_leaves_alone_is_over_stubs_as_it_was(
     assert home.run(calls, FOREBAY_PATIENCE="60") == local
 
 
+def test_stubs_of_another_interface_file_than_the_server_s_are_refused(
+    kit: Kit, home: Home, tmp_path: Path
+) -> None:
+    # What the stub calls inout is in at the server: the results would stay there.
+    calls = with_stubs(kit, tmp_path, OWN_LINES, OWN, OWN_CALLS)
+    (tmp_path / "own.fbi").write_text(OWN_LINES.replace("FOLDER", str(tmp_path)).replace("inout y", "in y"))
+    home.start(kit.prefix / "bin" / "forebay", "serve", "--idl", tmp_path / "own.fbi")
+    process = home.start(calls, env={**home.env, "FOREBAY_PATIENCE": "60"})
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (-signal.SIGABRT, "")
+    assert "make them of one" in err and "inout y:f64[y_0]" in err and " in y:f64[y_0]" in err
+
+
 def test_without_a_server_a_program_ends_with_a_message_and_no_number(home: Home, linked: Path) -> None:
     process = home.start(linked)
     out, err = process.communicate(timeout=60)
