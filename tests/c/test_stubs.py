@@ -323,6 +323,11 @@ def test_without_a_server_a_program_ends_with_a_message_and_no_number(home: Home
     assert out == ""
     assert "forebay stubs: dgemm:" in err
     assert "forebay serve" in err
+    assert "or set FOREBAY_STUBS=auto" in err
+    process = home.start(linked, env={**home.env, "FOREBAY_STUBS": "auto"})
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (-signal.SIGABRT, "")
+    assert "none behind the stubs has the routine; link the library itself behind them" in err
 
 
 def test_without_a_server_the_library_behind_the_stubs_is_used_if_that_was_said(

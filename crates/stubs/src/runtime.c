@@ -158,19 +158,22 @@ static int fbs_local(fbs_routine *r, const char *why)
 /* A call that failed: local in the mode `auto`, else the end of the program. */
 static int fbs_failed(fbs_routine *r, fb_status status, const char *why)
 {
-    char what[2048];
+    char what[2048], remedy[512];
+    int is_auto = fbs_environment.mode == FBS_AUTO;
     snprintf(what, sizeof what, "the call failed (%d): %s", (int)status, why);
-    if (fbs_environment.mode == FBS_AUTO && fbs_find(r)) {
+    if (is_auto && fbs_find(r)) {
         if (!__atomic_exchange_n(&fbs_warned, 1, __ATOMIC_RELAXED))
             fprintf(stderr, "forebay stubs: %s: %s; going on with the local library\n", r->name, what);
         __atomic_fetch_add(&r->in, 1, __ATOMIC_RELAXED);
         return 0;
     }
-    if (status != FB_NO_SERVER && status != FB_SERVER_LOST)
-        fbs_die(r, what, "mend what the text says, or use FOREBAY_STUBS=auto to have such calls done by the local library");
-    fbs_die(r, what,
-            "start a server with `forebay serve LIBRARY --idl FILE`, set FOREBAY_PATIENCE to wait for one, or "
-            "FOREBAY_STUBS=auto to use the local library then");
+    int is_lost = status == FB_NO_SERVER || status == FB_SERVER_LOST;
+    snprintf(remedy, sizeof remedy, "%s, or %s",
+             is_lost ? "start a server with `forebay serve LIBRARY --idl FILE`, set FOREBAY_PATIENCE to wait for one" : "mend what the text says",
+             is_auto ? "give FOREBAY_STUBS=auto a library to call: none behind the stubs has the routine; link the library itself "
+                       "behind them, or run a program that is linked with it with the stubs in LD_PRELOAD"
+                     : "set FOREBAY_STUBS=auto to have such calls done by the library behind the stubs");
+    fbs_die(r, what, remedy);
     return 0;
 }
 
