@@ -109,7 +109,15 @@ fn a_line_that_is_wrong_is_refused_with_its_place_and_what_to_write() {
         ("f(jobvs:char, proc select)", "select is a procedure; a remote library cannot call yours back"),
         ("f(in a:f64[2,2,2] ld lda, lda)", "two extents"),
         ("f(in a:f64[2,2] inc ia, ia)", "one extent"),
-        ("f(in a:f64[lda,2] ld lda, lda)", "lda is named without a type"),
+        (
+            "f(in a:f64[lda,2] ld lda, lda)",
+            "lda is named without a type, so not every caller passes it; write what stands behind a without lda, or",
+        ),
+        (
+            "f(in x:f64[2] inc incx, incx) where incx > 0 \"x\"",
+            "f.fbi:3:37: incx is named without a type, so not every caller passes it; write the condition behind where without incx, or give it a type: incx:i32",
+        ),
+        ("f(in x:f64[2] inc incx, incx) cost incx", "write the cost without incx"),
         ("f(in a:bool[3])", "is an array of logicals; write i32"),
         ("f(out c:char)", "a character, which goes in only"),
         ("f(out s:str)", "text, which goes in only"),

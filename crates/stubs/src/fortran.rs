@@ -16,8 +16,9 @@ pub fn fortran(library: &Library, file: &str) -> Result<String> {
     let is_fortran = |r: &&Routine| r.convention == Convention::Fortran && !has_files(r);
     if !library.routines.iter().any(|r| is_fortran(&r)) {
         return Err(Error::bad(format!(
-            "{file} has no routine of the convention fortran, and only those have interfaces of Fortran; write `set \
-             convention fortran` in it, or make stubs of another language"
+            "{file} has no routine of the convention fortran, and only for those an interface of Fortran is written. Routines \
+             of C are called from Fortran by an interface of your own with bind(c), linked with the library of \
+             `forebay stubs --native --build`; a library of Fortran says `set convention fortran` in its file"
         )));
     }
     let stem = crate::stem(file);
