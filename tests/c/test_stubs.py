@@ -426,7 +426,7 @@ print(refused(own.solve, np.ones(4)))
 print(refused(own.solve, np.ones((2, 2), np.float32)))
 print(refused(own.solve, np.ones((2, 2)), n=2**40))
 print(refused(own.solve, np.ones((2, 2)), n="two"))
-print(refused(own.letter, ""), refused(own.letter, 3), refused(own.letter, "b"))
+print(refused(own.letter, ""), refused(own.letter, 3), refused(own.letter, "bc"), refused(own.letter, "b"))
 print(refused(own.solve, np.diag([3.0, 5.0])), refused(own.solve, np.ones((3, 3))), refused(own.solve, np.ones((4, 4))))
 """
     env = {**home.env, "PYTHONPATH": str(tmp_path), "FOREBAY_PATIENCE": "60"}
@@ -437,7 +437,8 @@ print(refused(own.solve, np.diag([3.0, 5.0])), refused(own.solve, np.ones((3, 3)
         r"BadArgument solve: parameter a is f64\[n,n\] order C: got f32\(2, 2\); convert its elements to f64",
         r"BadArgument solve: n is 1099511627776, int; pass an integer from -2147483648 to 2147483647",
         r"BadArgument solve: n is 'two', str; pass an integer",
-        r"BadArgument letter: c is '', str; pass one character BadArgument letter: c is 3, int; pass one character 98",
+        r"BadArgument letter: c is '', str; pass one character BadArgument letter: c is 3, int; pass one character "
+        r"BadArgument letter: c is 'bc', str; pass one character 98",
         r"\[3. 5.\] Failed solve: argument 2 is wrong Failed solve: its status is 1",
     ]
     for line, pattern in zip(out.splitlines(), wanted, strict=True):

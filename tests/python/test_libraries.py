@@ -264,6 +264,7 @@ def test_arguments_that_cannot_be_are_refused_before_the_library_is_touched(own:
         (("wide", 2**31), "k would be 4294967296, which is beyond what i32 holds"),
         (("kind", "X"), "c is 'X'; give one of 'N', 'T'"),
         (("kind", ""), "c is an empty text; give one character"),
+        (("kind", "TN"), 'c is "TN", a text of 2 bytes; give one character'),
     ]:
         with pytest.raises(fb.RemoteError, match=said):
             own.client.call(*words)
