@@ -9,8 +9,8 @@ use forebay_types::{Number, Param, Scalar, Signature};
 use serde_json::{Map, json};
 use std::path::{Path, PathBuf};
 
-/// Call a service. An argument is a number (a complex one as Python writes it: 1+2j), a text, a .npy file, or
-/// SHAPE:DTYPE for zeros.
+/// Call a service. An argument is a number (a complex one as Python writes it: 1+2j, '(-1+2j)'), a text, a
+/// .npy file, or SHAPE:DTYPE for zeros.
 #[derive(clap::Args)]
 #[command(
     after_help = "The exit status is 1 when the call fails, and when the service has a status (as `info` of LAPACK) that is not 0: \
