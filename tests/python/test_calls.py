@@ -691,6 +691,7 @@ RETURNS = {
     "too_few": ("in x:f64[n], out y:f64[n], out z:f64[n]", lambda x, y, z: x),
     "nowhere": ("in x:f64[n]", lambda x: x.sum()),
     "masked": ("in x:f64[n], out y:f64[n]", lambda x, y: np.ma.array(x, mask=True)),
+    "listed_masked": ("in x:f64[n], out y:f64[n]", lambda x, y: [*x[1:], np.ma.masked]),
 }
 
 
@@ -732,6 +733,7 @@ def test_an_array_that_a_service_returns_is_the_result(returning: fb.Client, n: 
         ("too_few", "returned a ndarray.*no place"),
         ("nowhere", "returned a float64.*no place"),
         ("masked", "filled"),
+        ("listed_masked", "a masked value stands in the list"),
     ],
 )
 def test_what_a_service_returns_and_nobody_can_have_is_an_error_of_the_call(

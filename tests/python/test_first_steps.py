@@ -445,6 +445,34 @@ def test_a_run_is_read_as_people_read_files_of_hdf5(run_dir: Path) -> None:
         assert (list(last.keys()), list(last.values())) == (["x"], [1.0])
 
 
+def test_the_keys_of_a_run_are_what_it_takes_as_keys(run_dir: Path) -> None:
+    with fb.open(run_dir) as run:
+        run["E"] = 0.0
+        for name, number in (("E", 3), ("later", 9), ("later", 7), ("z", -1)):
+            run.put(name, float(number), set=number)
+        wanted = ["E", ("later", 7), ("later", 9), ("z", -1)]
+        keys = run.keys()
+        assert list(run) == list(keys) == wanted and len(run) == len(keys) == 4
+        assert all(key in run and key in keys for key in [*wanted, ("E", 0), ("E", 3), ("z", np.int64(-1))])
+        assert not any(key in run or key in keys for key in ["later", "z", ("E", 1), ("later", 0), "no"])
+        assert dict(run) == {"E": 0.0, ("later", 7): 7.0, ("later", 9): 9.0, ("z", -1): -1.0}
+        assert run.get_many(run) == [0.0, 7.0, 9.0, -1.0]
+        assert repr(keys) == "<forebay keys ['E', ('later', 7), ('later', 9), ('z', -1)]>"
+        for key in (None, 3, b"E", ["E"], ("E",), ("E", 3, 4), (b"E", 3), ("E", "3"), ("E", 3.0)):
+            for use in (
+                run.__getitem__,
+                run.__contains__,
+                run.__delitem__,
+                lambda key: run.__setitem__(key, 1.0),
+                lambda key: run.get_many([key]),
+            ):
+                with pytest.raises(fb.BadArgument, match=r"is no (key of a run; give|number of a set; give)"):
+                    use(key)
+        for key in wanted:
+            del run[key]
+        assert list(run) == [("E", 3)]
+
+
 def test_a_name_that_is_almost_right_is_told_the_right_one(run_dir: Path) -> None:
     with fb.open(run_dir) as run:
         assert run and len(run) == 0
@@ -463,6 +491,13 @@ def test_a_name_that_is_almost_right_is_told_the_right_one(run_dir: Path) -> Non
                 run.get(name)
             with pytest.raises(fb.NotFound, match=said):
                 print(run.dataset(name).info)
+        for change in (run.rename, run.copy):
+            with pytest.raises(
+                fb.NotFound, match='"electrons/temprature"; did you mean "electrons/temperature"\\?'
+            ):
+                change("electrons/temprature", "new")
+            with pytest.raises(fb.NotFound, match="`ls` shows what is there"):
+                change("quite/another", "new")
         with pytest.raises(fb.NotFound, match='did you mean "density"\\?'):
             run.snapshots[-1].get("densty")
         with pytest.raises(fb.NotFound, match="it has density"):

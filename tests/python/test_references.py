@@ -267,3 +267,105 @@ def test_a_program_that_has_no_memory_for_an_array_hears_so_and_goes_on(client: 
         timeout=120,
     )
     assert (ran.returncode, ran.stdout) == (0, "Full: True\nFull: True\n[0 0 0]\n"), ran.stderr
+
+
+def test_what_a_mask_or_a_unit_says_is_not_lost_on_the_way_to_an_array(client: fb.Client) -> None:
+    masked = np.ma.array([1.0, 2.0, 3.0], mask=[False, True, False])
+    held = client.put(np.zeros(3))
+
+    class Metres:
+        def __str__(self) -> str:
+            return "m"
+
+    class Quantity:
+        magnitude, units = np.ones(3), Metres()
+
+        def __array__(self, dtype: object = None, copy: object = None) -> np.ndarray:
+            return self.magnitude
+
+    for value, why in (
+        (masked, "1 of 3 elements are masked"),
+        (masked[::-1], "1 of 3 elements are masked"),
+        ([1.0, np.ma.masked, 3.0], "a masked value stands in the list"),
+        (Quantity(), "would lose its unit"),
+    ):
+        for use in (
+            lambda value=value: client.put(value),
+            lambda value=value: held.put(value),
+            lambda value=value: held.put(value, slice(None, None, -1)),
+            lambda value=value: held.__setitem__(..., value),
+            lambda value=value: held.__setitem__(slice(None, None, -1), value),
+        ):
+            with pytest.raises(fb.BadArgument, match=why):
+                use()
+    with pytest.raises(fb.BadArgument, match="masked"):
+        held[1] = np.ma.masked
+    assert not held[...].any()
+    held[...] = np.ma.array([1.0, 2.0, 3.0])  # nothing is masked
+    np.testing.assert_array_equal(client.put(masked.filled(-1.0))[...], [1, -1, 3])
+    np.testing.assert_array_equal(held.get(), [1, 2, 3])
+    for value in ([[1, 2], [3, 4]], 3.5, np.float32(2), (1, 2), range(3), np.arange(3, dtype=">f8")):
+        there = client.put(value)
+        assert (there.shape, there.dtype) == (np.shape(value), np.asarray(value).dtype.newbyteorder("="))
+        np.testing.assert_array_equal(there.get(), value)
+    with pytest.raises(fb.BadArgument, match="str"):
+        client.put("text")
+
+
+def test_numpy_is_not_given_an_array_that_lies_elsewhere_without_a_word(client: fb.Client) -> None:
+    model = np.arange(6.0).reshape(2, 3)
+    a, b = client.put(model), client.put(model)
+    for use in (
+        lambda: a == model,
+        lambda: model == a,
+        lambda: a != model,
+        lambda: a == 2.0,
+        lambda: np.float64(2) == a,
+        lambda: a == model.tolist(),
+        lambda: np.sum(a),
+        lambda: np.mean(a),
+        lambda: np.array(a),
+        lambda: np.asarray(a, dtype="f4"),
+        lambda: np.array_equal(a, model),
+        lambda: np.allclose(a, model),
+        lambda: np.zeros_like(a),
+        lambda: np.sin(a),
+        lambda: model + a,
+        lambda: a + model,
+        lambda: np.add(model, 1.0, out=a),
+        lambda: client.put(a),
+    ):
+        with pytest.raises(TypeError, match=r"which a server holds; give it A.get\(\), or a part"):
+            use()
+    assert (np.shape(a), np.ndim(a)) == ((2, 3), 2)
+    assert a == a and a != b and a != None and a != "a" and [b, a].index(a) == 1  # noqa: E711
+    assert len({a, b, a}) == 2
+    np.testing.assert_array_equal(a.get(), model)
+
+
+def test_an_array_that_a_server_holds_is_gone_through_as_one_of_numpy(client: fb.Client) -> None:
+    model = np.arange(6.0).reshape(2, 3)
+    a, row, number = client.put(model), client.put(model[1]), client.put(7.0)
+    assert (len(a), len(row), len(client.array(0))) == (2, 3, 0)
+    assert a and client.array(0) and number
+    np.testing.assert_array_equal(list(a), model)
+    assert list(row) == [3.0, 4.0, 5.0] and 4.0 in row and 9.0 not in row and 5.0 in a
+    for use in (lambda: len(number), lambda: list(number)):
+        with pytest.raises(TypeError):
+            use()
+
+
+def test_an_array_is_made_of_a_shape_and_at_a_place_or_refused(client: fb.Client) -> None:
+    for shape in ((2.5,), 2.5, (-1, 2), -1, "ab", (None,), None, 2**64):
+        with pytest.raises(fb.BadArgument, match=r"shape=.* is none; give an integer from 0 on"):
+            client.array(shape)  # type: ignore[arg-type]
+    for on in (5, b"one", ["one"]):
+        with pytest.raises(fb.BadArgument, match=r"on=.* is no place; give the name of a server"):
+            client.array(2, on=on)  # type: ignore[arg-type]
+        with pytest.raises(fb.BadArgument, match="is no place"):
+            client.put([1.0], on=on)  # type: ignore[arg-type]
+    with pytest.raises(fb.BadArgument, match="give names of services"):
+        client.array(2, services=[5])  # type: ignore[list-item]
+    with pytest.raises(fb.BadArgument, match="order='X'"):
+        client.array(2, order="X")
+    assert client.array(np.int32(2)).shape == (2,) and client.array(np.array([2, 3])).shape == (2, 3)

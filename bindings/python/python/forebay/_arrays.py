@@ -22,9 +22,7 @@ def dense(value: Any) -> tuple[Any, str | None]:
     """
     if isinstance(value, (bytearray, memoryview)) and _flat_bytes(value):
         return bytes(value), None
-    if isinstance(value, (list, tuple)) and any(one is np.ma.masked for one in value):
-        raise BadArgument(f"a masked value stands in the {type(value).__name__}; give what is to stand there")
-    with_unit(value)
+    complete(value)
     array = _array(value)
     kind = array.dtype.kind
     if is_kept(array.dtype):
@@ -73,6 +71,17 @@ def whole(array: NDArray[Any]) -> None:
     with_unit(array)
 
 
+def complete(value: Any) -> None:
+    """Refuses what NumPy takes without its mask or its unit."""
+    if isinstance(value, np.ndarray):
+        if type(value) is not np.ndarray:
+            whole(value)
+        return
+    if isinstance(value, (list, tuple)) and any(one is np.ma.masked for one in value):
+        raise BadArgument(f"a masked value stands in the {type(value).__name__}; give what is to stand there")
+    with_unit(value)
+
+
 def with_unit(value: Any) -> None:
     """Refuses a quantity where no unit is kept."""
     found = _quantity(value)
@@ -84,8 +93,7 @@ def fill(array: NDArray[Any], value: Any, name: str) -> None:
     """Copies what a service returned into the array it is for."""
     if value is array or value is None:  # filled in place
         return
-    if isinstance(value, np.ndarray) and type(value) is not np.ndarray:
-        whole(value)
+    complete(value)
     found = _array(value)
     if found.shape != array.shape:
         raise BadArgument(

@@ -18,7 +18,7 @@ from ._dtypes import dtype_name
 from ._forebay import Future
 from ._maps import Errors, Map, Progress
 from ._placements import PlacementFunction, asked
-from ._references import Reference, where
+from ._references import Reference, extents_of, where
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -210,18 +210,16 @@ class Client(_forebay.Client):
         be given the array; where ``on`` says nothing, a server that offers most of them. ``order``: ``C``, or ``F``
         when the first index is to run fastest. Raises ``NoServer``, ``Full`` (the server's limit), ``BadArgument``.
         """
-        extents = [int(shape)] if isinstance(shape, (int, np.integer)) else [int(n) for n in shape]
-        if order not in ("C", "F") or any(n < 0 for n in extents):
-            raise _forebay.BadArgument(
-                f"shape {extents}, order {order!r}: use extents from 0 on, and 'C' or 'F'"
-            )
+        extents = extents_of(shape)
+        if order not in ("C", "F"):
+            raise _forebay.BadArgument(f"order={order!r} is none; use 'C' or 'F'")
         return Reference(self, None, extents, dtype_name(dtype), order == "F", where(on, services))
 
     def put(
         self, array: Any, on: str | Reference | None = None, *, services: Sequence[str] = ()
     ) -> Reference:
         """A copy of ``array`` on a server; see :meth:`array` for ``on``, ``services`` and what is raised."""
-        return Reference(self, np.asarray(array), [], "", False, where(on, services))
+        return Reference(self, array, [], "", False, where(on, services))
 
     def call_async(
         self,

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Iterable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from . import _forebay
+from ._arrays import complete
 from ._dtypes import dtype_of_name
 from ._index import Selection, plan
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
     from typing_extensions import Self
@@ -24,6 +27,12 @@ def where(on: str | Reference | None, services: Sequence[str]) -> str | Referenc
     """Where an array is to be held: a name or another array counts, then what is offered there."""
     if isinstance(services, str):
         raise _forebay.BadArgument(f"services={services!r} is a text; give names: services=[{services!r}]")
+    if on is not None and not isinstance(on, (str, Reference)):
+        raise _forebay.BadArgument(
+            f"on={on!r} is no place; give the name of a server, or an array that one holds"
+        )
+    if not all(isinstance(name, str) for name in services):
+        raise _forebay.BadArgument(f"services={services!r}: give names of services, as a list of texts")
     return on if on is not None or not services else list(services)
 
 
@@ -33,6 +42,9 @@ class Reference(_forebay.Reference):
     It may stand for any array argument of a call, which then works on it where it is: nothing is moved.
     All references of one call must be held by one server. The array lives until :meth:`kill`, until nothing
     refers to it any more, or until this process ends; if its server is lost, so is the array (``ServerLost``).
+
+    Functions and operators of NumPy's do not take it (``TypeError``), so that nothing is moved that nobody sees: they are
+    given ``A.get()``, or a part, ``A[...]``. Iterating over it, and ``in``, read all of it once.
     """
 
     @property
@@ -66,6 +78,7 @@ class Reference(_forebay.Reference):
         ``array`` has the part's shape and the dtype of this array (lists and numbers are converted). It is copied
         when this returns. Raises ``BadArgument``, ``Closed`` (it was killed), ``ServerLost``.
         """
+        complete(array)
         value = array if isinstance(array, np.ndarray) else np.asarray(array, dtype=self.dtype)
         axes, after = plan(sel, self.shape)
         if after is not None:
@@ -105,9 +118,58 @@ class Reference(_forebay.Reference):
         axes, after = plan(sel, self.shape)
         if after is None and self._fits(value, axes):
             return self.write(value, axes)
+        complete(value)
         part = self._room(axes)
         (part if after is None else part[after])[...] = value
         self.write(part, axes)
+
+    # --- as a sequence, and where NumPy meets it ----------------------------------------------
+
+    def __len__(self) -> int:
+        """The first extent."""
+        if not self.shape:
+            raise TypeError(f"{self!r} has no length, for it has no axes")
+        return self.shape[0]
+
+    def __bool__(self) -> bool:
+        """An array without elements is one all the same."""
+        return True
+
+    def __iter__(self) -> Iterator[Any]:
+        """Over the first axis, of what is read once."""
+        return iter(self.get())
+
+    def __contains__(self, value: object) -> bool:
+        return value in self.get()
+
+    def __array__(self, *_: Any, **__: Any) -> NoReturn:
+        self._stays()
+
+    def __array_ufunc__(self, *_: Any, **__: Any) -> NoReturn:
+        self._stays()
+
+    def __array_function__(
+        self, function: Any, _types: Any, _args: Any, _options: Any
+    ) -> tuple[int, ...] | int:
+        if function is np.shape:
+            return self.shape
+        if function is np.ndim:
+            return self.ndim
+        self._stays()
+
+    def _stays(self) -> NoReturn:
+        raise TypeError(
+            f"NumPy cannot work on {self!r}, which a server holds; give it A.get(), or a part, A[...], and write results with "
+            "A.put(...)"
+        )
+
+    __hash__ = _forebay.Reference.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        """Whether it is the same reference; elements are compared where they are read."""
+        if isinstance(other, (np.ndarray, np.generic, int, float, complex, list, tuple)):
+            self._stays()
+        return self is other
 
     def __enter__(self) -> Self:
         return self
@@ -122,6 +184,19 @@ class Reference(_forebay.Reference):
 
     def __repr__(self) -> str:
         return f"<forebay.Reference {self.dtype}{self.shape} on {self.server!r}>"
+
+
+def extents_of(shape: int | Sequence[int]) -> list[int]:
+    """The extents of an array that is to be made."""
+    try:
+        extents = [operator.index(n) for n in (shape if isinstance(shape, Iterable) else (shape,))]
+    except TypeError:
+        extents = [-1]
+    if any(not 0 <= n < 2**64 for n in extents):
+        raise _forebay.BadArgument(
+            f"shape={shape!r} is none; give an integer from 0 on, or one for each axis"
+        )
+    return extents
 
 
 def _extents(axes: list[Axis]) -> list[int]:

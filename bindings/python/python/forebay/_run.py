@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 
 from numpy.typing import ArrayLike
 
@@ -97,6 +97,13 @@ class DataSetHandle:
         return f"<forebay data set {self.name!r}, set {self.set}>"
 
 
+class Keys(KeysView[Any]):
+    """The keys of a run, as they are when they are asked for."""
+
+    def __repr__(self) -> str:
+        return f"<forebay keys {list(self)}>"
+
+
 class Run:
     """An open run. Made by :func:`open`; a context manager that drains and closes."""
 
@@ -172,43 +179,51 @@ class Run:
         """Reads many data sets whole, each given by its name or by name and set number, in that order.
         Over a network all are asked for together, so it costs little more than one. Raises ``NotFound``.
         """
-        return self._native.get_many([(n, 0) if isinstance(n, str) else n for n in names])
+        return self._native.get_many([_key(n) for n in names])
 
     def __getitem__(self, key: str | tuple[str, int]) -> Any:
-        name, number = key if isinstance(key, tuple) else (key, 0)
+        name, number = _key(key)
         return self.get(name, number)
 
     def __setitem__(self, key: str | tuple[str, int], array: ArrayLike) -> None:
-        name, number = key if isinstance(key, tuple) else (key, 0)
+        name, number = _key(key)
         self.put(name, array, number)
 
     def __delitem__(self, key: str | tuple[str, int]) -> None:
-        name, number = key if isinstance(key, tuple) else (key, 0)
+        name, number = _key(key)
         self._native.dataset(name, number)
         self._native.delete(_literal(name), number)
 
     def __contains__(self, key: str | tuple[str, int]) -> bool:
-        name, number = key if isinstance(key, tuple) else (key, 0)
+        name, number = _key(key)
         return bool(self._native.list(_literal(name), number))
 
     def __len__(self) -> int:
-        """How many names of data sets it has."""
-        return len(self._names())
+        """How many keys it has, as iterating over it gives them."""
+        return len(self._keys())
 
     def __bool__(self) -> bool:
         """A run without data sets is one all the same."""
         return True
 
-    def _names(self) -> dict[str, None]:
-        return dict.fromkeys(row[0] for row in self._native.list("*", None))
+    def _keys(self) -> Sequence[str | tuple[str, int]]:
+        stored = [(row[0], row[1]) for row in self._native.list("*", None)]
+        plain = {name for name, number in stored if number == 0}
+        return [
+            name if number == 0 else (name, number)
+            for name, number in stored
+            if number == 0 or name not in plain
+        ]
 
-    def __iter__(self) -> Iterator[str]:
-        """The names of its data sets, as those of an HDF5 file; snapshots are in :attr:`snapshots`."""
-        return iter(self._names())
+    def __iter__(self) -> Iterator[str | tuple[str, int]]:
+        """The names of its data sets, as those of an HDF5 file; snapshots are in :attr:`snapshots`. Of a name without a
+        set 0 each set is a key of its own, ``("E", 7)``: what this gives, ``run[key]`` takes.
+        """
+        return iter(self._keys())
 
-    def keys(self) -> KeysView[str]:
-        """The names of its data sets, as iterating over the run gives them."""
-        return self._names().keys()
+    def keys(self) -> KeysView[str | tuple[str, int]]:
+        """The keys of its data sets, as iterating over the run gives them."""
+        return Keys(cast("Mapping[str | tuple[str, int], Any]", self))
 
     def dataset(self, name: str, set: int = 0) -> DataSetHandle:
         """A data set by name, for its attributes and description."""
@@ -612,6 +627,17 @@ def _takes_a_step(fn: Callable[[int], object], what: str) -> None:
         ) from None
     except ValueError:
         pass  # one that does not say what it takes
+
+
+def _key(key: str | tuple[str, int]) -> tuple[str, int]:
+    """Name and number of the set that a key of a run means."""
+    if isinstance(key, str):
+        return key, 0
+    if isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], str):
+        return key[0], step_number(key[1], "number of a set")
+    raise BadArgument(
+        f"{key!r} is no key of a run; give a name, run['E'], or a name and the number of a set, run['E', 3]"
+    )
 
 
 def _literal(name: str) -> str:

@@ -382,10 +382,14 @@ fn transfer(conn: &Connection, from: &str, to: &str, sql: &str) -> Result<usize>
     }
     let n = conn.execute(sql, [from, to]).map_err(|e| sql_error(&format!("cannot make {to:?}"), e))?;
     match n {
-        0 => Err(Error::new(
-            Code::NotFound,
-            format!("there is no data set {from:?}; `ls` shows what is there"),
-        )),
+        0 => {
+            let names = data_names(conn)?;
+            let instead = match forebay_types::alike(from, &names).first() {
+                Some(near) => format!("did you mean {near:?}?"),
+                None => "`ls` shows what is there".to_owned(),
+            };
+            Err(Error::new(Code::NotFound, format!("there is no data set {from:?}; {instead}")))
+        }
         n => Ok(n),
     }
 }
