@@ -228,22 +228,92 @@ int main(void)
 """
 
 
+def with_stubs(kit: Kit, folder: Path, lines: str, *sources: str) -> Path:
+    """A program, the second source, that is linked with stubs by these lines of a library, the first source."""
+    for name, text in zip(
+        ("own.c", "calls.c", "own.fbi"), (*sources, lines.replace("FOLDER", str(folder))), strict=True
+    ):
+        (folder / name).write_text(text)
+    own, stubs = folder / "libown.so", folder / "libstubs.so"
+    run("cc", "-shared", "-fPIC", folder / "own.c", "-o", own)
+    run(
+        kit.prefix / "bin" / "forebay", "stubs", "--native", "--build", stubs, folder / "own.fbi", timeout=300
+    )
+    run("cc", folder / "calls.c", stubs, f"-Wl,-rpath,{folder}", "-o", folder / "calls")
+    run("cc", folder / "calls.c", own, f"-Wl,-rpath,{folder}", "-o", folder / "local")
+    return folder / "calls"
+
+
 def test_only_what_a_routine_changed_is_written_and_nothing_travels_when_it_is_asked_for_a_length(
     kit: Kit, home: Home, tmp_path: Path
 ) -> None:
-    for name, text in (
-        ("own.c", OWN),
-        ("calls.c", OWN_CALLS),
-        ("own.fbi", OWN_LINES.replace("FOLDER", str(tmp_path))),
-    ):
-        (tmp_path / name).write_text(text)
-    run("cc", "-shared", "-fPIC", tmp_path / "own.c", "-o", tmp_path / "libown.so")
-    command, library = kit.prefix / "bin" / "forebay", tmp_path / "libstubs.so"
-    run(command, "stubs", "--native", "--build", library, tmp_path / "own.fbi", timeout=300)
-    run("cc", tmp_path / "calls.c", library, f"-Wl,-rpath,{tmp_path}", "-o", tmp_path / "calls")
-    home.start(command, "serve", "--idl", tmp_path / "own.fbi")
-    out = home.run(tmp_path / "calls", FOREBAY_PATIENCE="60")
+    calls = with_stubs(kit, tmp_path, OWN_LINES, OWN, OWN_CALLS)
+    home.start(kit.prefix / "bin" / "forebay", "serve", "--idl", tmp_path / "own.fbi")
+    out = home.run(calls, FOREBAY_PATIENCE="60")
     assert out == "2 3 4 14 15 16 0 0 6 0 6 6 6 0\n"
+
+
+LEAVES = """
+#include <stdint.h>
+void leaves_(const int32_t *n, double *dense, double *apart, const int32_t *inc, float *box, const int32_t *ld,
+             int32_t *flag, double *least, int32_t *info)
+{
+    *info = *n < 0 ? -1 : *n > 3 ? -3 : 0;
+    if (*info) return; /* before anything is written */
+    dense[1] = apart[*inc] = box[*ld + 1] = *least = *n;
+    *flag = 1;
+}
+"""
+LEAVES_LINES = """fbi 1
+set library "FOLDER/libown.so"; set convention fortran; set symbol "%s_"
+leaves(n:i32, out dense:f64[n], out apart:f64[n] inc inc, inc, out box:f32[n,n] ld ld, ld, out flag:bool, out least:f64,
+       out info:i32 status)
+"""
+LEAVES_CALLS = """
+#include <stdio.h>
+void leaves_(int *, double *, double *, int *, float *, int *, int *, double *, int *);
+int main(void)
+{
+    for (int n = 2; n < 5; n++) {
+        int inc = 2, ld = 5, flag = 0, info = 9;
+        double dense[4], apart[8], least = 42;
+        float box[20];
+        for (int i = 0; i < 20; i++) dense[i % 4] = apart[i % 8] = box[i] = 42;
+        leaves_(&n, dense, apart, &inc, box, &ld, &flag, &least, &info);
+        printf("%d %d %d %g:", n, info, flag, least);
+        for (int i = 0; i < 4; i++) printf(" %g", dense[i]);
+        for (int i = 0; i < 8; i++) printf(" %g", apart[i]);
+        for (int i = 0; i < 20; i++) printf(" %g", box[i]);
+        printf("\\n");
+    }
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("setting", ["", "set stubs changed\n"])
+def test_what_a_routine_leaves_alone_is_over_stubs_as_it_was(
+    kit: Kit, home: Home, tmp_path: Path, setting: str
+) -> None:
+    lines = LEAVES_LINES.replace("leaves(", f"{setting}leaves(")
+    calls = with_stubs(kit, tmp_path, lines, LEAVES, LEAVES_CALLS)
+    home.start(kit.prefix / "bin" / "forebay", "serve", "--idl", tmp_path / "own.fbi")
+    local = home.run(tmp_path / "local")
+    assert local.splitlines()[-1] == "4 -3 0 42:" + 32 * " 42"
+    assert home.run(calls, FOREBAY_PATIENCE="60") == local
+
+
+def test_stubs_of_another_interface_file_than_the_server_s_are_refused(
+    kit: Kit, home: Home, tmp_path: Path
+) -> None:
+    # What the stub calls inout is in at the server: the results would stay there.
+    calls = with_stubs(kit, tmp_path, OWN_LINES, OWN, OWN_CALLS)
+    (tmp_path / "own.fbi").write_text(OWN_LINES.replace("FOLDER", str(tmp_path)).replace("inout y", "in y"))
+    home.start(kit.prefix / "bin" / "forebay", "serve", "--idl", tmp_path / "own.fbi")
+    process = home.start(calls, env={**home.env, "FOREBAY_PATIENCE": "60"})
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (-signal.SIGABRT, "")
+    assert "make them of one" in err and "inout y:f64[y_0]" in err and " in y:f64[y_0]" in err
 
 
 def test_without_a_server_a_program_ends_with_a_message_and_no_number(home: Home, linked: Path) -> None:
@@ -253,6 +323,11 @@ def test_without_a_server_a_program_ends_with_a_message_and_no_number(home: Home
     assert out == ""
     assert "forebay stubs: dgemm:" in err
     assert "forebay serve" in err
+    assert "or set FOREBAY_STUBS=auto" in err
+    process = home.start(linked, env={**home.env, "FOREBAY_STUBS": "auto"})
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (-signal.SIGABRT, "")
+    assert "none behind the stubs has the routine; link the library itself behind them" in err
 
 
 def test_without_a_server_the_library_behind_the_stubs_is_used_if_that_was_said(
@@ -351,7 +426,7 @@ print(refused(own.solve, np.ones(4)))
 print(refused(own.solve, np.ones((2, 2), np.float32)))
 print(refused(own.solve, np.ones((2, 2)), n=2**40))
 print(refused(own.solve, np.ones((2, 2)), n="two"))
-print(refused(own.letter, ""), refused(own.letter, 3), refused(own.letter, "b"))
+print(refused(own.letter, ""), refused(own.letter, 3), refused(own.letter, "bc"), refused(own.letter, "b"))
 print(refused(own.solve, np.diag([3.0, 5.0])), refused(own.solve, np.ones((3, 3))), refused(own.solve, np.ones((4, 4))))
 """
     env = {**home.env, "PYTHONPATH": str(tmp_path), "FOREBAY_PATIENCE": "60"}
@@ -362,7 +437,8 @@ print(refused(own.solve, np.diag([3.0, 5.0])), refused(own.solve, np.ones((3, 3)
         r"BadArgument solve: parameter a is f64\[n,n\] order C: got f32\(2, 2\); convert its elements to f64",
         r"BadArgument solve: n is 1099511627776, int; pass an integer from -2147483648 to 2147483647",
         r"BadArgument solve: n is 'two', str; pass an integer",
-        r"BadArgument letter: c is '', str; pass one character BadArgument letter: c is 3, int; pass one character 98",
+        r"BadArgument letter: c is '', str; pass one character BadArgument letter: c is 3, int; pass one character "
+        r"BadArgument letter: c is 'bc', str; pass one character 98",
         r"\[3. 5.\] Failed solve: argument 2 is wrong Failed solve: its status is 1",
     ]
     for line, pattern in zip(out.splitlines(), wanted, strict=True):

@@ -9,6 +9,7 @@ const SHARED_MEMORY: bool = true;
 mod again;
 mod bags;
 mod basics;
+mod closing;
 mod crowds;
 mod cuts;
 mod deaths;

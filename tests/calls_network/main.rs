@@ -8,6 +8,8 @@ const SHARED_MEMORY: bool = false;
 mod bags;
 #[path = "../calls/basics.rs"]
 mod basics;
+#[path = "../calls/closing.rs"]
+mod closing;
 #[path = "../calls/crowds.rs"]
 mod crowds;
 #[path = "../calls/cuts.rs"]

@@ -518,7 +518,11 @@ def test_a_notebook_shows_what_a_run_holds_as_a_tree_with_units(run_dir: Path) -
         assert "<summary>field/</summary>" in kept and "1 × 1 <i>V/m</i>" in kept
         for i in range(300):
             run[f"many/{i:03}"] = i
-        assert "and 101 more" in run._repr_html_()
+            run.put("sets", [1.0], set=i)
+        shown = run._repr_html_()
+        assert "and 102 more" in shown and shown.count("<li>") == 202
+        run.delete("many/*")
+        assert "<b>sets</b>, 300 sets from 0 to 299 <code>float64</code> 1" in run._repr_html_()
     assert "closed" in run._repr_html_()
 
 

@@ -225,7 +225,8 @@ def test_what_a_library_tells_of_a_wrong_argument_comes_home(blas: fb.Client) ->
         np.zeros((0, 3), order="F"),
         3,
     ) == (3, b"DGEMM")
-    assert blas.call("native/dsyev", ord("N"), ord("U"), 0, nothing, 1, np.zeros(0), -1)[1:] == (0, 0, b"")
+    asked = blas.call("native/dsyev", ord("N"), ord("U"), 0, nothing, 1, np.zeros(0), -1, 7)
+    assert asked[1:] == (0, 0, b"")
 
 
 def test_arguments_arrive_as_the_line_says(own: Served) -> None:
@@ -246,8 +247,8 @@ def test_arguments_arrive_as_the_line_says(own: Served) -> None:
     assert x[:3].tolist() == [2, 1, 1]
     x = np.zeros(4)
     assert call("works", 4, x) == 12 and x[0] == 11
-    assert call("native/works", 4, x, -1) == (12.0, -1)
-    assert call("native/works", 4, x, 2) == (0.0, 2) and x[0] == 1
+    assert call("native/works", 4, x, -1, 7) == (12.0, -1)
+    assert call("native/works", 4, x, 2, 7) == (0.0, 2) and x[0] == 1
 
 
 def test_arguments_that_cannot_be_are_refused_before_the_library_is_touched(own: Served) -> None:
@@ -255,7 +256,7 @@ def test_arguments_that_cannot_be_are_refused_before_the_library_is_touched(own:
     for words, said in [
         (("sum", "a", 100, np.zeros(100, np.float32)), "it does not hold that n is less than 100"),
         (
-            ("native/sum", b"a", 4, x),
+            ("native/sum", b"a", 4, x, 0.0),
             r"x:f32\[n\] has the shape \(4,\) by the other arguments, and f32\(3,\) came",
         ),
         (("native/huge", 2**40, 2**40, np.zeros(0)), "n.m of x has more than 64 bits"),
@@ -263,6 +264,7 @@ def test_arguments_that_cannot_be_are_refused_before_the_library_is_touched(own:
         (("wide", 2**31), "k would be 4294967296, which is beyond what i32 holds"),
         (("kind", "X"), "c is 'X'; give one of 'N', 'T'"),
         (("kind", ""), "c is an empty text; give one character"),
+        (("kind", "TN"), 'c is "TN", a text of 2 bytes; give one character'),
     ]:
         with pytest.raises(fb.RemoteError, match=said):
             own.client.call(*words)
@@ -532,7 +534,8 @@ def test_routines_with_arguments_by_chance_get_what_they_are_given(
                 ord(g) if chars and isinstance(g, str) else g.copy() if isinstance(g, np.ndarray) else g
                 for g in routine.given
             ]
-            came = client.call(service, *given)
+            # A stub passes what comes back, too.
+            came = client.call(service, *given, *([7] if chars else []))
             wanted = routine.hash if routine.returned is None else (routine.hash, routine.returned)
             assert came == wanted, f"{service}\n{routine.line}\n{routine.source}"
     process.terminate()

@@ -1077,8 +1077,9 @@ fb_status fb_on(fb_client *client,
                 uint32_t pid,
                 fb_client **tied);
 
-/* Closes a client; its calls under way are cancelled when they are freed. FB_BAD_ARGUMENT in a function that is told the
-   end of a call. NULL is nothing. */
+/* Closes a client: its calls under way end with FB_CLOSED, whichever thread waits for them, and the arrays that servers
+   hold for it are freed; what is left of both is to be freed still, which takes no time. One that fb_on made ends alone,
+   and with the client that it was made of. FB_BAD_ARGUMENT in a function that is told the end of a call. NULL is nothing. */
 fb_status fb_disconnect(fb_client *client);
 
 /* Calls a service by name and waits for its results.
@@ -1351,7 +1352,7 @@ typedef struct {
    were copied, unless the service has effects. FB_NO_SERVER when nobody offers it, which is
    waited for as fb_patience says. One thread at a time gives tasks and takes results: another one gets FB_CONFLICT
    meanwhile, and may ask fb_bag_state and fb_bag_counts, and use fb_bag_cancel and fb_bag_free. Free it with
-   fb_bag_free; it may outlive fb_disconnect. */
+   fb_bag_free; after fb_disconnect it takes and gives nothing more: FB_CLOSED. */
 fb_status fb_bag_open(fb_client *client,
                       const char *service,
                       const fb_bag_opts *opts,

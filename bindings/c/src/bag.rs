@@ -219,7 +219,7 @@ fn state_of(object: &BagObject, index: i64) -> Result<TaskState> {
 /// were copied, unless the service has effects. FB_NO_SERVER when nobody offers it, which is
 /// waited for as fb_patience says. One thread at a time gives tasks and takes results: another one gets FB_CONFLICT
 /// meanwhile, and may ask fb_bag_state and fb_bag_counts, and use fb_bag_cancel and fb_bag_free. Free it with
-/// fb_bag_free; it may outlive fb_disconnect.
+/// fb_bag_free; after fb_disconnect it takes and gives nothing more: FB_CLOSED.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_bag_open(
     client: *mut fb_client,

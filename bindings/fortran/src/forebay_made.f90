@@ -516,8 +516,10 @@ contains
     call settle(lib_place_by(id(client%at), text(rule, c_rule)), stat, errmsg)
   end subroutine fb_place_by
 
-  !> Closes a client; its calls under way are cancelled when they are freed. FB_BAD_ARGUMENT in a function that is
-  !> told the end of a call.
+  !> Closes a client: its calls under way end with FB_CLOSED, whichever thread waits for them, and the arrays that
+  !> servers hold for it are freed; what is left of both is to be freed still, which takes no time. One that fb_on
+  !> made ends alone, and with the client that it was made of. FB_BAD_ARGUMENT in a function that is told the end of
+  !> a call.
   subroutine fb_disconnect(client, stat, errmsg)
     type(fb_client), intent(inout) :: client
     integer, intent(out), optional :: stat

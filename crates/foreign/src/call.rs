@@ -291,7 +291,7 @@ fn take_scalars<const N: usize>(
                 let got = call.arg(param)?;
                 match s.of {
                     Type::Char if !form.native => {
-                        scalars.set(at, Scalar::from(first_byte(routine, arg, got.bytes()?)?))
+                        scalars.set(at, Scalar::from(one_byte(routine, arg, got.bytes()?)?))
                     }
                     _ => scalars.set(at, got.scalar()?),
                 }
@@ -318,10 +318,20 @@ fn take_scalars<const N: usize>(
     Ok(())
 }
 
-fn first_byte(routine: &Routine, arg: &Arg, text: &[u8]) -> Result<u8> {
-    text.first().copied().ok_or_else(|| {
-        Error::bad(format!("{}: {} is an empty text; give one character", routine.name, arg.name))
-    })
+fn one_byte(routine: &Routine, arg: &Arg, text: &[u8]) -> Result<u8> {
+    match text {
+        [byte] => Ok(*byte),
+        _ => Err(no_character(routine, arg, text)),
+    }
+}
+
+#[cold]
+fn no_character(routine: &Routine, arg: &Arg, text: &[u8]) -> Error {
+    let said = match String::from_utf8_lossy(text) {
+        text if text.is_empty() => "an empty text".into(),
+        text => format!("{:?}, a text of {} bytes", text.chars().take(40).collect::<String>(), text.len()),
+    };
+    Error::bad(format!("{}: {} is {said}; give one character (of ASCII)", routine.name, arg.name))
 }
 
 #[cold]
@@ -413,7 +423,7 @@ fn take_arrays<const N: usize>(
         };
         let param = form.param_of[at].unwrap_or_default();
         let (_, view) = call.arg(param)?.array()?;
-        let from = array.way.goes().then_some(view);
+        let from = (form.native || array.way.goes()).then_some(view);
         let laid = LaidOut::new(&arg.name, array.dtype, &shape, &steps, array.align.unwrap_or(16), from)
             .map_err(|e| e.within(&routine.name))?;
         places.at[at] = laid.as_ptr();

@@ -2,17 +2,20 @@
 //!
 //! | of the line | for people | for stubs |
 //! | --- | --- | --- |
-//! | scalar | the same | the same |
+//! | scalar | the same | the same, `inout` for `out` |
 //! | character | `str` | `u8` |
 //! | text | `str` | `bytes` |
 //! | file | the same | the same |
-//! | array | its extents where a signature can say them, else free names | free names: the library judges |
+//! | array | its extents where a signature can say them, else free names | free names: the library judges; `inout` for `out` |
 //! | leading dimension, increment, length of work named without a type | left out | passed |
 //! | work array that tells its best length | left out | its first element comes back |
 //! | other work array, constant, computed, length, null | left out | left out |
 //! | result of the function | `out result` | `out result` |
 //! | `xerbla` | an error | `out xerbla_info`, `out xerbla_name` |
 //! | `cost` that is a sum of products of what is passed | the same | the same |
+//!
+//! What a routine leaves alone stays as it is in the program that calls a stub: so for stubs what comes back goes, too. For people
+//! an `out` is new, and 0 where the routine leaves it alone.
 
 use forebay_types::{Order, Result, Signature, Way};
 
@@ -39,9 +42,9 @@ pub(crate) fn plain(routine: &Routine) -> Result<Published> {
             },
             Kind::Str => format!("in {name}:str"),
             Kind::File(way) => format!("{} {name}:file", way.word()),
-            Kind::Array(a) => {
-                array(name, a, |axis, e| extent(routine, e).unwrap_or_else(|| free(routine, name, axis)))
-            }
+            Kind::Array(a) => array((a.way, name), a, |axis, e| {
+                extent(routine, e).unwrap_or_else(|| free(routine, name, axis))
+            }),
             _ => continue,
         };
         params.push((text, Source::Arg(i)));
@@ -56,10 +59,10 @@ pub(crate) fn native(routine: &Routine) -> Result<Published> {
         let name = &arg.name;
         let mut source = Source::Arg(i);
         let text = match &arg.kind {
-            Kind::Scalar(s) => format!("{} {name}:{}", s.way.word(), s.of.dtype()),
+            Kind::Scalar(s) => format!("{} {name}:{}", kept(s.way).word(), s.of.dtype()),
             Kind::Str => format!("in {name}:bytes"),
             Kind::File(way) => format!("{} {name}:file", way.word()),
-            Kind::Array(a) => array(name, a, |axis, _| free(routine, name, axis)),
+            Kind::Array(a) => array((kept(a.way), name), a, |axis, _| free(routine, name, axis)),
             Kind::Leading(dtype, _) | Kind::Increment(dtype, _) | Kind::Query(dtype, _) => {
                 format!("in {name}:{dtype}")
             }
@@ -96,14 +99,20 @@ fn publish(routine: &Routine, name: &str, params: Vec<(String, Source)>) -> Resu
     Ok(Published { signature: costly.unwrap_or(signature), sources })
 }
 
-fn array(name: &str, a: &Array, extent: impl Fn(usize, &Expr) -> String) -> String {
+/// Which way an argument travels from a stub: what comes back goes, too, so that what the routine leaves alone comes back
+/// as it was.
+fn kept(way: Way) -> Way {
+    if way == Way::In { Way::In } else { Way::InOut }
+}
+
+fn array((way, name): (Way, &str), a: &Array, extent: impl Fn(usize, &Expr) -> String) -> String {
     let extents: Vec<String> = a.extents.iter().enumerate().map(|(axis, e)| extent(axis, e)).collect();
     let order = match a.order {
         _ if extents.len() < 2 => "",
         Order::F => " order F",
         Order::C => " order C",
     };
-    format!("{} {name}:{}[{}]{order}", a.way.word(), a.dtype, extents.join(","))
+    format!("{} {name}:{}[{}]{order}", way.word(), a.dtype, extents.join(","))
 }
 
 /// A name for an extent that no argument has.

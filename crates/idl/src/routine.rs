@@ -477,10 +477,18 @@ impl<'a> Scope<'a, '_> {
                 RawType::Scalar(_) => Ok(Expr::Value(at)),
             },
             RawKind::Bare if self.is_query(name.name) && is_for == For::Work => Ok(Expr::Value(at)),
-            RawKind::Bare => refused(
-                self,
-                "is named without a type, so not every caller passes it; write extents without it, or give it a type",
-            ),
+            RawKind::Bare => {
+                let what = match by {
+                    "where" => "the condition behind where".into(),
+                    "cost" => "the cost".into(),
+                    by => format!("what stands behind {by}"),
+                };
+                let n = name.name;
+                let why = format!(
+                    "is named without a type, so not every caller passes it; write {what} without {n}, or give it a type: {n}:i32"
+                );
+                refused(self, &why)
+            }
             _ => refused(self, "is no scalar that goes in"),
         }
     }

@@ -79,7 +79,11 @@ fn the_lines_of_the_usual_routines_say_what_the_library_takes_and_what_is_publis
         "dsyev(in jobz:str, in uplo:str, in n:i32, inout a:f64[n,n] order F, out w:f64[n], out info:i32 status)"
     );
     assert_eq!(dsyev.native.sources[6], Source::First(6));
-    assert!(dsyev.native.signature.to_string().contains("out work:f64, in lwork:i32, out info:i32"));
+    let native = dsyev.native.signature.to_string();
+    assert!(
+        native.contains("inout w:f64[w_0], out work:f64, in lwork:i32, inout info:i32, out xerbla_info"),
+        "{native}"
+    );
     let c = blas("cblas_dgemm");
     assert_eq!((c.symbol.as_str(), c.hidden), ("cblas_dgemm", Hidden::None));
     let by_value: Vec<bool> = c.args.iter().map(|a| a.by_value).collect();
@@ -105,7 +109,15 @@ fn a_line_that_is_wrong_is_refused_with_its_place_and_what_to_write() {
         ("f(jobvs:char, proc select)", "select is a procedure; a remote library cannot call yours back"),
         ("f(in a:f64[2,2,2] ld lda, lda)", "two extents"),
         ("f(in a:f64[2,2] inc ia, ia)", "one extent"),
-        ("f(in a:f64[lda,2] ld lda, lda)", "lda is named without a type"),
+        (
+            "f(in a:f64[lda,2] ld lda, lda)",
+            "lda is named without a type, so not every caller passes it; write what stands behind a without lda, or",
+        ),
+        (
+            "f(in x:f64[2] inc incx, incx) where incx > 0 \"x\"",
+            "f.fbi:3:37: incx is named without a type, so not every caller passes it; write the condition behind where without incx, or give it a type: incx:i32",
+        ),
+        ("f(in x:f64[2] inc incx, incx) cost incx", "write the cost without incx"),
         ("f(in a:bool[3])", "is an array of logicals; write i32"),
         ("f(out c:char)", "a character, which goes in only"),
         ("f(out s:str)", "text, which goes in only"),

@@ -16,8 +16,9 @@ pub fn fortran(library: &Library, file: &str) -> Result<String> {
     let is_fortran = |r: &&Routine| r.convention == Convention::Fortran && !has_files(r);
     if !library.routines.iter().any(|r| is_fortran(&r)) {
         return Err(Error::bad(format!(
-            "{file} has no routine of the convention fortran, and only those have interfaces of Fortran; write `set \
-             convention fortran` in it, or make stubs of another language"
+            "{file} has no routine of the convention fortran, and only for those an interface of Fortran is written. Routines \
+             of C are called from Fortran by an interface of your own with bind(c), linked with the library of \
+             `forebay stubs --native --build`; a library of Fortran says `set convention fortran` in its file"
         )));
     }
     let stem = crate::stem(file);
@@ -60,12 +61,8 @@ fn procedure(text: &mut String, r: &Routine) {
             Kind::Str | Kind::File(_) => ("character(kind=c_char)".into(), Way::In, "(*)".into()),
             Kind::Null => ("type(c_ptr)".into(), Way::In, String::new()),
         };
-        // An array that is written in part keeps the rest, so none is intent(out).
-        let way = match (way, array.is_empty()) {
-            (Way::In, _) => "in",
-            (Way::Out, true) => "out",
-            _ => "inout",
-        };
+        // What the routine leaves alone stays as it is, so nothing is intent(out).
+        let way = if way == Way::In { "in" } else { "inout" };
         let value = if arg.by_value { ", value" } else { "" };
         line(text, 6, &format!("{of}, intent({way}){value} :: {name}{array}"));
     }

@@ -81,9 +81,10 @@ fn stub(c: &mut String, r: &Routine) {
     parameters(c, r);
     let _ = writeln!(
         c,
-        "static fbs_routine d_{0} = {{ \"{0}\", \"{1}\", \"{2}\", p_{0}, sizeof p_{0} / sizeof p_{0}[0], {extents}, {cost}, NULL, 0, 0 }};",
+        "static fbs_routine d_{0} = {{ \"{0}\", \"{1}\", \"{2}\", \"{3}\", p_{0}, sizeof p_{0} / sizeof p_{0}[0], {extents}, {cost}, NULL, 0, 0, 0 }};",
         r.name,
         r.native.signature.name(),
+        r.native.signature,
         r.symbol
     );
     let result = r.returned.as_ref().filter(|r| !r.is_by_pointer());

@@ -56,9 +56,9 @@ def _integer(where: str, value: Any, least: builtins.int, most: builtins.int) ->
     return number
 
 
-def _text(where: str, value: Any, least: builtins.int) -> str:
-    if not isinstance(value, str) or len(value) < least:
-        raise _wrong(where, value, "pass one character" if least else "pass a text")
+def _text(where: str, value: Any, is_char: builtins.bool) -> str:
+    if not isinstance(value, str) or (is_char and len(value) != 1):
+        raise _wrong(where, value, "pass one character" if is_char else "pass a text")
     return value
 
 
@@ -243,7 +243,7 @@ fn checked(r: &Routine, name: &str, given: &Given) -> String {
             let is_char = r.args.iter().any(|a| {
                 name_of(&a.name) == *name && matches!(&a.kind, Kind::Scalar(s) if s.of == Type::Char)
             });
-            line("text", if is_char { "1".into() } else { "0".into() })
+            line("text", if is_char { "True".into() } else { "False".into() })
         }
     }
 }

@@ -40,13 +40,14 @@ typedef struct {
 
 /* A routine. */
 typedef struct {
-    const char *name, *service, *symbol;
+    const char *name, *service, *signature, *symbol;
     const fbs_param *params;
     int count;
     void (*extents)(void *const *a, int64_t *e); /* of all arrays, one behind the other */
     int64_t (*cost)(void *const *a);             /* may be NULL */
     void *local;
     unsigned long out, in;
+    int agrees; /* the server has the service with that signature */
 } fbs_routine;
 
 /* Whether only the elements that a routine has changed are written. */
@@ -155,22 +156,45 @@ static int fbs_local(fbs_routine *r, const char *why)
 }
 
 /* A call that failed: local in the mode `auto`, else the end of the program. */
-static int fbs_failed(fbs_routine *r, fb_status status)
+static int fbs_failed(fbs_routine *r, fb_status status, const char *why)
 {
-    char what[1024];
-    snprintf(what, sizeof what, "the call failed (%d): %s", (int)status, fb_last_error());
-    if (fbs_environment.mode == FBS_AUTO && fbs_find(r)) {
+    char what[2048], remedy[512];
+    int is_auto = fbs_environment.mode == FBS_AUTO;
+    snprintf(what, sizeof what, "the call failed (%d): %s", (int)status, why);
+    if (is_auto && fbs_find(r)) {
         if (!__atomic_exchange_n(&fbs_warned, 1, __ATOMIC_RELAXED))
             fprintf(stderr, "forebay stubs: %s: %s; going on with the local library\n", r->name, what);
         __atomic_fetch_add(&r->in, 1, __ATOMIC_RELAXED);
         return 0;
     }
-    if (status != FB_NO_SERVER && status != FB_SERVER_LOST)
-        fbs_die(r, what, "mend what the text says, or use FOREBAY_STUBS=auto to have such calls done by the local library");
-    fbs_die(r, what,
-            "start a server with `forebay serve LIBRARY --idl FILE`, set FOREBAY_PATIENCE to wait for one, or "
-            "FOREBAY_STUBS=auto to use the local library then");
+    int is_lost = status == FB_NO_SERVER || status == FB_SERVER_LOST;
+    snprintf(remedy, sizeof remedy, "%s, or %s",
+             is_lost ? "start a server with `forebay serve LIBRARY --idl FILE`, set FOREBAY_PATIENCE to wait for one" : "mend what the text says",
+             is_auto ? "give FOREBAY_STUBS=auto a library to call: none behind the stubs has the routine; link the library itself "
+                       "behind them, or run a program that is linked with it with the stubs in LD_PRELOAD"
+                     : "set FOREBAY_STUBS=auto to have such calls done by the library behind the stubs");
+    fbs_die(r, what, remedy);
     return 0;
+}
+
+/* Whether what is served is what the stub was made for: the same parameters, of the same ways and types. Asked at the first
+   call of each routine. Otherwise results would be left behind, or arguments change places. */
+static int fbs_agrees(fbs_routine *r, fb_client *client, fb_status *status, char *why, size_t room)
+{
+    char *served;
+    if (__atomic_load_n(&r->agrees, __ATOMIC_RELAXED)) return 1;
+    if ((*status = fb_signature(client, r->service, &served)) != FB_OK) {
+        snprintf(why, room, "%s", fb_last_error());
+        return 0;
+    }
+    size_t own = strcspn(r->signature, ")");
+    int agrees = strcspn(served, ")") == own && strncmp(served, r->signature, own) == 0;
+    if (!agrees)
+        snprintf(why, room, "the stub and the server are made of two interface files, so make them of one; of the stub: %s, of the server: %s", r->signature, served);
+    fb_free(served);
+    *status = FB_BAD_ARGUMENT;
+    __atomic_store_n(&r->agrees, agrees, __ATOMIC_RELAXED);
+    return agrees;
 }
 
 /* How the elements of an array lie: `count` runs of `run` elements each, and the bytes between their beginnings. */
@@ -325,7 +349,7 @@ static void fbs_copies(fbs_routine *r, fbs_call *call)
         fbs_layout lies = fbs_lies(arg);
         int64_t bytes = fbs_multiply(fbs_multiply(lies.run, lies.count), size);
         if (bytes == 0) continue;
-        call->sent[i] = fbs_only_changed && p->direction == FB_INOUT ? bytes : 0;
+        call->sent[i] = fbs_only_changed ? bytes : 0;
         if (!(call->copies[i] = malloc((size_t)fbs_add(bytes, call->sent[i])))) fbs_die(r, "there is no memory for a copy of an array", "use smaller ones");
         call->lay[i] = lies;
         fbs_transfer(fbs_dense(lies, call->copies[i], size), lies, size, 0, 0);
@@ -419,7 +443,10 @@ static int fbs(fbs_routine *r, void *const *a, void *result)
     if (fbs_environment.mode == FBS_OFF) return fbs_local(r, "FOREBAY_STUBS is off");
     if (fbs_environment.least > 0 && r->cost && r->cost(a) < fbs_environment.least && fbs_find(r)) return fbs_local(r, "");
     fb_client *client = fbs_connect();
-    if (!client) return fbs_failed(r, FB_NO_SERVER);
+    if (!client) return fbs_failed(r, FB_NO_SERVER, fb_last_error());
+    fb_status status;
+    char why[1536];
+    if (!fbs_agrees(r, client, &status, why, sizeof why)) return fbs_failed(r, status, why);
     fbs_call call;
     int64_t extents[FBS_PARAMETERS * FB_MAX_RANK], *e = extents;
     memset(call.args, 0, sizeof call.args[0] * (size_t)r->count);
@@ -440,10 +467,10 @@ static int fbs(fbs_routine *r, void *const *a, void *result)
         e += p->ndim;
     }
     fbs_copies(r, &call);
-    fb_status status = fb_call(client, r->service, call.args, r->count);
+    status = fb_call(client, r->service, call.args, r->count);
     if (status != FB_OK) {
         for (int i = 0; i < r->count; i++) free(call.copies[i]);
-        return fbs_failed(r, status);
+        return fbs_failed(r, status, fb_last_error());
     }
     __atomic_fetch_add(&r->out, 1, __ATOMIC_RELAXED);
     fbs_take(r, &call, a, result);

@@ -135,6 +135,7 @@ impl Scalar {
         to.element(value).ok_or_else(|| {
             let hint = match (value, to) {
                 (Number::Real(v), _) if to.is_integer() && v.fract() == 0.0 => "pass an integer",
+                (Number::Complex(..), _) if to.kind() == ElementKind::Complex => "it is out of range",
                 (Number::Complex(..), _) => "pass its real part",
                 (Number::Int(_), _) if to.is_integer() => "it is out of range",
                 _ => "convert it first",
@@ -194,6 +195,7 @@ mod tests {
         assert!(refused(Scalar::from(2.0), DType::I32).contains("pass an integer"));
         assert!(refused(Scalar::from(300i64), DType::U8).contains("out of range"));
         assert!(refused(Scalar::c128(1.0, 2.0), DType::F64).contains("real part"));
+        assert!(refused(Scalar::c128(1.0, 1e300), DType::C64).contains("out of range"));
         refused(Scalar::from(1e300), DType::F32);
         refused(Scalar::from(65520.0), DType::F16);
         refused(Scalar::from((1i64 << 53) + 1), DType::F64);

@@ -672,17 +672,18 @@ int main(int argc, char **argv)
             CHECK(load.served > 0);
         }
     }
-    /* A bag outlives its client's handle. */
+    /* A bag ends with its client, whose results are to be taken before. */
     double y = 0;
     int64_t index = -2;
     fb_status outcome = FB_INTERNAL;
     fb_bag *bag = NULL;
     OK(fb_bag_open(client, "square", NULL, &bag));
-    OK(fb_disconnect(client));
-    FAILS(FB_CLOSED, "fb_client", fb_bag_open(client, "square", NULL, &bag));
     add_square(bag, 8, &y);
     OK(fb_bag_next(bag, FB_FOREVER, &index, &outcome));
     CHECK(index == 0 && outcome == FB_OK && y == 64);
+    OK(fb_disconnect(client));
+    FAILS(FB_CLOSED, "fb_client", fb_bag_open(client, "square", NULL, &bag));
+    FAILS(FB_CLOSED, "this client was closed; connect another one", fb_bag_next(bag, FB_FOREVER, &index, &outcome));
     OK(fb_bag_free(bag));
     for (int i = 0; i < 2 && alone; ++i) {
         OK(fb_server_stop(servers[i]));

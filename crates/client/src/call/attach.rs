@@ -145,12 +145,19 @@ impl Drop for Teller {
 
 impl Teller {
     /// Once; what is told later does not count.
-    fn tell(&self, outcome: Result<Arc<Connection>, Sent>) {
+    fn tell(&self, mut outcome: Result<Arc<Connection>, Sent>) {
         let mut told = lock(&self.attaching.outcome);
         if told.is_some() {
             return;
         }
         let mut connections = lock(&self.inner.connections);
+        // The client looks for connections when it has said that it is closed.
+        if self.inner.is_closed()
+            && let Ok(made) = &outcome
+        {
+            made.close();
+            outcome = Err(Sent::Not(Inner::was_closed()));
+        }
         match &outcome {
             Ok(made) => {
                 self.inner.queue.stir();
@@ -172,6 +179,7 @@ impl Inner {
         info: &Arc<ServerInfo>,
         until: Option<Instant>,
     ) -> Result<Arc<Connection>, Sent> {
+        self.check_open().map_err(Sent::Not)?;
         let (attaching, is_first) = {
             let mut connections = lock(&self.connections);
             match connections.get(&info.incarnation) {
@@ -201,6 +209,7 @@ impl Inner {
         info: &Arc<ServerInfo>,
         begin: bool,
     ) -> Result<There, Sent> {
+        self.check_open().map_err(Sent::Not)?;
         let attaching = {
             let mut connections = lock(&self.connections);
             match connections.get(&info.incarnation) {

@@ -368,6 +368,11 @@ impl Connection {
         self.lose(why, false);
     }
 
+    /// Its client ends.
+    pub fn close(&self) {
+        self.give_up("was left: its client is closed".into());
+    }
+
     /// Gives the connection up because it has ended: the server has, or something between has cut it.
     fn is_closed(&self) {
         self.lose("died or closed the connection".into(), true);

@@ -84,7 +84,7 @@ impl Client {
         name: &str,
         check: impl FnOnce(&How) -> Result<Checked<'a>>,
     ) -> Result<Called<'a>> {
-        self.inner.check_process()?;
+        self.inner.check_open()?;
         let (inner, how) = (&self.inner, self.how(None, false, Transfer::Nowait));
         let called = check(&how).and_then(|call| send(inner, call, how));
         called.inspect_err(|e| inner.failures.note(name, e, None))

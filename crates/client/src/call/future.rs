@@ -139,7 +139,7 @@ impl<'a> Future<'a> {
         how: How,
         check: impl FnOnce(&How) -> Result<Checked<'a>>,
     ) -> Result<Future<'a>> {
-        inner.check_process()?;
+        inner.check_open()?;
         let begun = how.timed.then(Instant::now);
         // A call is large: it is made where the caller has it, and not moved.
         let sent = match check(&how) {
@@ -159,7 +159,7 @@ impl<'a> Future<'a> {
         signature: &Signature,
         args: Vec<Arg<'a>>,
     ) -> Result<Future<'a>> {
-        inner.check_process()?;
+        inner.check_open()?;
         let offer = Arc::new(Offer::of(signature.clone(), server.info.clone()));
         let mut call = Checked::of(inner, offer, args)?;
         call.bound = Some(server.clone());
@@ -642,6 +642,9 @@ impl<'a> Future<'a> {
     }
 
     fn cancelled(&self) -> Error {
+        if self.inner.is_closed() {
+            return Inner::was_closed().within(self.offer.signature.name());
+        }
         Error::new(Code::Cancelled, format!("{} was cancelled", self.offer.signature.name()))
     }
 
@@ -686,7 +689,7 @@ impl<'a> Future<'a> {
     }
 
     fn is_given_up(&self) -> bool {
-        self.given_up.as_ref().is_some_and(|asked| asked.load(Ordering::SeqCst))
+        self.inner.is_closed() || self.given_up.as_ref().is_some_and(|asked| asked.load(Ordering::SeqCst))
     }
 
     /// In a child of `fork` a call under way is the parent's: here it has ended with `Closed`. Nothing of it

@@ -9,7 +9,7 @@
 //! whoever closes a client has its connections closed.
 
 use std::os::fd::AsFd;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::thread::JoinHandle;
 
 use forebay_arena::Doorbell;
@@ -80,9 +80,11 @@ impl GuardThread {
     }
 }
 
-impl Drop for Guard {
-    fn drop(&mut self) {
-        let thread = self.0.get_mut().unwrap_or_else(PoisonError::into_inner).thread.take();
+impl Guard {
+    /// Nothing is tended any more.
+    pub fn end(&self) {
+        // It takes the lock itself.
+        let thread = lock(&self.0).thread.take();
         let Some(GuardThread { pid, thread, bell }) = thread else { return };
         if pid != own_pid() {
             // The parent's, in a child of `fork`.
@@ -93,6 +95,12 @@ impl Drop for Guard {
         if thread.thread().id() != std::thread::current().id() {
             let _ = thread.join();
         }
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 
@@ -127,7 +135,7 @@ fn run(inner: &Weak<Inner>, bell: &Doorbell) {
         drop(client);
         rest(&busy, bell);
         busy.iter().for_each(|connection| connection.look());
-        let Some(client) = inner.upgrade() else { return };
+        let Some(client) = inner.upgrade().filter(|client| !client.is_closed()) else { return };
         let changes = client.pump.changes();
         if again || changes != seen || busy.iter().any(|c| c.lost().is_some()) {
             again = client.guard.tend();

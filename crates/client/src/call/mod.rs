@@ -43,7 +43,7 @@ mod tied;
 mod transfer;
 mod watcher;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -127,6 +127,8 @@ struct Inner {
     rule: OnceLock<Box<dyn Placement>>,
     /// Sends behind the callers' backs.
     flusher: Arc<Flusher>,
+    /// Its user has closed it.
+    closed: AtomicBool,
 }
 
 /// A call of which it is asked where it goes.
@@ -193,12 +195,35 @@ impl Client {
             queue: Arc::default(),
             rule: OnceLock::new(),
             flusher: Arc::default(),
+            closed: AtomicBool::new(false),
         };
         Ok(Client::of(Arc::new(inner)))
     }
 
     fn of(inner: Arc<Inner>) -> Client {
         Client { inner, transfer: Transfer::default(), tied: None }
+    }
+
+    /// Closes the client for all who have it: calls under way end with `Closed`, whoever waits for them, and nothing is
+    /// called any more; the arrays that servers hold for it are freed. One that is tied to servers ends by itself only.
+    pub fn close(&self) {
+        let inner = &self.inner;
+        if self.tied.is_some() || inner.check_process().is_err() || inner.closed.swap(true, Ordering::SeqCst)
+        {
+            return;
+        }
+        // Not known any more when they end: nobody is to take the servers for lost.
+        let connections = std::mem::take(&mut *lock(&inner.connections));
+        for attachment in connections.into_values() {
+            if let attach::Attachment::Attached(connection) = attachment {
+                inner.pump.remove(&connection);
+                connection.close();
+            }
+        }
+        inner.queue.stir();
+        inner.pump.nudge();
+        inner.watcher.wake();
+        inner.guard.end();
     }
 
     /// Which server gets a call is decided by that rule from now on. Once a client: `Conflict` after that.
@@ -279,7 +304,7 @@ impl Client {
 
     /// What is offered, by name.
     pub fn services(&self) -> Result<Vec<Service>> {
-        self.inner.check_process()?;
+        self.inner.check_open()?;
         let offers = self.inner.table.all();
         let service = |o: &Arc<Offer>| Service {
             signature: o.signature.clone(),
@@ -335,7 +360,7 @@ impl Inner {
 
     /// What the table knows, now or in a while.
     fn seek<T>(&self, allowed: Option<Duration>, look: impl Fn(&Arc<Table>) -> Result<T>) -> Result<T> {
-        self.check_process()?;
+        self.check_open()?;
         let found = look(&self.table);
         match found {
             Err(e) if e.code() == Code::NoServer => self.seek_later(allowed, look, e),
@@ -435,6 +460,24 @@ impl Inner {
 
     fn interrupted(&self) -> Result<()> {
         self.check.get().map_or(Ok(()), |check| check())
+    }
+
+    /// Whether its user has closed it.
+    fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed)
+    }
+
+    /// What says so.
+    fn was_closed() -> Error {
+        Error::new(Code::Closed, "this client was closed; connect another one")
+    }
+
+    /// Whether it is of any use here.
+    fn check_open(&self) -> Result<()> {
+        match self.is_closed() {
+            true => Err(Inner::was_closed()),
+            false => self.check_process(),
+        }
     }
 
     /// After `fork` the rings are the parent's.

@@ -105,7 +105,7 @@ impl Client {
             On::Any | On::Offering(_) => self.tied.as_ref().map(|tied| tied.only().clone()),
             On::With(_) => None,
         };
-        inner.check_process()?;
+        inner.check_open()?;
         meta.bytes()?;
         let mut among = match on {
             On::Offering(services) => inner.offering(services)?,
@@ -407,6 +407,10 @@ impl Reference {
 
     /// Frees the array; calls that were sent before still have it.
     pub fn kill(&self) -> Result<()> {
+        if self.0.inner.is_closed() {
+            // It went with the client.
+            return Ok(());
+        }
         self.alive()?;
         if let Some(uses) = self.uses() {
             uses.close();
@@ -420,7 +424,7 @@ impl Reference {
 
 impl Held {
     fn alive(&self) -> Result<()> {
-        self.inner.check_process()?;
+        self.inner.check_open()?;
         match self.killed.load(Ordering::Relaxed) {
             false => Ok(()),
             true => Err(Error::new(Code::Closed, format!("{self} was killed; make a new one"))),

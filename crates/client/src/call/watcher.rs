@@ -80,7 +80,7 @@ impl Client {
 
     /// Watches a call until it has told its end.
     pub fn watch(&self, call: Box<dyn Watched>) -> Result<()> {
-        self.inner.check_process()?;
+        self.inner.check_open()?;
         let watcher = &self.inner.watcher;
         let mut state = lock(&watcher.state);
         state.newcomers.push(call);

@@ -3,13 +3,14 @@
 use super::out::Out;
 use super::{npy, print};
 use forebay::call::{Arg, Client, Value};
-use forebay::{Array, ArrayMeta, DType, Error, Result, Shape};
+use forebay::{Array, ArrayMeta, DType, ElementKind, Error, Result, Shape};
 use forebay_link::Locator;
-use forebay_types::{Param, Scalar, Signature};
+use forebay_types::{Number, Param, Scalar, Signature};
 use serde_json::{Map, json};
 use std::path::{Path, PathBuf};
 
-/// Call a service. An argument is a number, a text, a .npy file, or SHAPE:DTYPE for zeros.
+/// Call a service. An argument is a number (a complex one as Python writes it: 1+2j, '(-1+2j)'), a text, a
+/// .npy file, or SHAPE:DTYPE for zeros.
 #[derive(clap::Args)]
 #[command(
     after_help = "The exit status is 1 when the call fails, and when the service has a status (as `info` of LAPACK) that is not 0: \
@@ -138,6 +139,7 @@ fn read(param: &Param, text: &str) -> Result<CliArgument> {
         DType::Bytes => {
             CliArgument::Bytes(std::fs::read(text).map_err(|e| Error::io(format!("cannot read {text}"), e))?)
         }
+        dtype if dtype.kind() == ElementKind::Complex => CliArgument::Scalar(complex(text)?),
         _ => CliArgument::Scalar(scalar(text)?),
     })
 }
@@ -160,6 +162,37 @@ fn scalar(text: &str) -> Result<Scalar> {
         (None, "false") => Ok(Scalar::from(false)),
         _ => Err(Error::bad(format!("{text:?} is no number; write for example 2.5"))),
     }
+}
+
+/// A complex number as Python writes it: `2.5`, `2j`, `1+2j`, `(1e-3-2j)`.
+fn complex(text: &str) -> Result<Scalar> {
+    let wrong = || {
+        Error::bad(format!(
+            "{text:?} is no complex number; write for example 1+2j, and (-1+2j) in quotes if it begins with -"
+        ))
+    };
+    let inner = text.strip_prefix('(').and_then(|t| t.strip_suffix(')')).unwrap_or(text);
+    let Some(parts) = inner.strip_suffix(['j', 'J']) else {
+        return super::number(inner)?.ok_or_else(wrong);
+    };
+    // The sign between the parts is the last one that belongs to no exponent.
+    let bytes = parts.as_bytes();
+    let is_between = |i: &usize| matches!(bytes[*i], b'+' | b'-') && !matches!(bytes[*i - 1], b'e' | b'E');
+    let (re, im) = parts.split_at((1..bytes.len()).rev().find(is_between).unwrap_or(0));
+    let part = |part: &str| match part {
+        "" => Ok(0.0),
+        part => match super::number(part)?.ok_or_else(wrong)?.number() {
+            Number::Int(n) => Ok(n as f64),
+            Number::Real(x) => Ok(x),
+            _ => Err(wrong()),
+        },
+    };
+    let im = match im {
+        "" | "+" => 1.0,
+        "-" => -1.0,
+        im => part(im)?,
+    };
+    DType::C128.element(Number::Complex(part(re)?, im)).ok_or_else(wrong)
 }
 
 /// `64:f64` and `3x4:c128` are arrays of zeros.
@@ -202,6 +235,22 @@ mod tests {
         }
         assert_eq!(scalar("1e20").unwrap(), Scalar::from(1e20));
         assert_eq!(scalar("-inf").unwrap(), Scalar::from(f64::NEG_INFINITY));
+        for (text, said) in [
+            ("1+2j", "1.0+2.0j"),
+            ("2j", "0.0+2.0j"),
+            ("(-1-2.5j)", "-1.0-2.5j"),
+            ("1e-3-2e+4j", "0.001-20000.0j"),
+            ("-j", "0.0-1.0j"),
+            ("1J", "0.0+1.0j"),
+            ("inf-infj", "inf-infj"),
+            ("3", "3"),
+            ("(2.5)", "2.5"),
+        ] {
+            assert_eq!(complex(text).unwrap().to_string(), said, "{text}");
+        }
+        for bad in ["", "1+2", "1+-2j", "i", "1+2i", "1 + 2j", "jj", "true", "é+2j", "1+1e400j", "()"] {
+            assert!(complex(bad).is_err(), "{bad}");
+        }
         assert_eq!(zeros("3x4:f64").unwrap().meta.shape.extents(), [3, 4]);
         for bad in ["3x4", "x:f64", "3:float", "99999999999999:f64"] {
             assert!(zeros(bad).is_err(), "{bad}");

@@ -46,7 +46,7 @@ pub(super) struct Stubs {
 
 fn help() -> String {
     format!(
-        "Native stubs read {} (auto, off), {} (operations) and {} (a file).\n\n\
+        "Native stubs read {} (remote, auto, off), {} (operations) and {} (a file).\n\n\
          Example:\n  forebay stubs --native --build libforebay_blas.so blas.fbi\n  \
          LD_PRELOAD=./libforebay_blas.so ./program\n  forebay stubs --native --also %s --also %s__ --build libforebay_blas.so blas.fbi\n  \
          forebay stubs --lang python blas.fbi > blas_remote.py\n  forebay stubs --lang python dgemm > blas_remote.py",

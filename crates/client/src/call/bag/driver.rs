@@ -176,6 +176,10 @@ impl Driver {
         self.inner.check_process()
     }
 
+    pub fn check_open(&self) -> Result<()> {
+        self.inner.check_open()
+    }
+
     /// The service, found at the first input.
     pub fn offer(&self) -> Result<Arc<Offer>> {
         if let Some(offer) = &lock(&self.state).offer {

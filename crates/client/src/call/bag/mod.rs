@@ -161,7 +161,7 @@ pub struct BagView {
 impl Client {
     /// Begins many calls of a service.
     pub fn bag(&self, name: &str, options: BagOptions) -> Result<Bag> {
-        self.inner.check_process()?;
+        self.inner.check_open()?;
         if options.window == Some(0) {
             return Err(Error::bad("a window of 0 tasks lets none go; give at least 1, or leave it out"));
         }
@@ -173,7 +173,7 @@ impl Client {
 impl Bag {
     /// The signature of the service, which is waited for as long as the client has patience.
     pub fn signature(&self) -> Result<Signature> {
-        self.view.check()?;
+        self.view.check_open()?;
         self.view.driver.offer().map(|offer| offer.signature.clone())
     }
 
@@ -206,14 +206,14 @@ impl Bag {
     }
 
     fn pull(&mut self) -> Result<Arc<Offer>> {
-        self.view.check()?;
+        self.view.check_open()?;
         self.between += 1;
         self.view.driver.offer()
     }
 
     /// What a task that was not asked for finds: until that is not [`Space::Later`] it is waited so long.
     pub fn space(&mut self, timeout: Option<Duration>) -> Result<Space> {
-        self.view.check()?;
+        self.view.check_open()?;
         let found = lock(&self.view.driver.state).machine.space();
         if found != Space::Later {
             return Ok(found);
@@ -221,6 +221,7 @@ impl Bag {
         let deadline = timeout.and_then(|t| Instant::now().checked_add(t));
         let visit = self.view.driver.visit(deadline)?;
         loop {
+            self.view.check_open()?;
             let found = visit.space()?;
             if found != Space::Later || deadline.is_some_and(|d| Instant::now() >= d) {
                 return Ok(found);
@@ -265,15 +266,16 @@ impl Bag {
     }
 
     fn find(&mut self, timeout: Option<Duration>, takes: bool) -> Result<Held> {
-        self.view.check()?;
         let deadline = timeout.and_then(|t| Instant::now().checked_add(t));
         let asks = match takes {
             true => Asks::Last,
             false if self.between < BETWEEN => Asks::Early,
             false => Asks::Soon,
         };
+        self.view.check_open()?;
         let visit = self.view.driver.visit(deadline)?;
         loop {
+            self.view.check_open()?;
             let held = visit.step(asks)?;
             if matches!(held, Held::Task(_)) {
                 self.between = 0;
@@ -305,6 +307,11 @@ impl BagView {
     /// Whether this process may use it: in a child of `fork` the tasks are the parent's, and there are none to see.
     pub fn check(&self) -> Result<()> {
         self.driver.check()
+    }
+
+    /// Whether its client may still call.
+    fn check_open(&self) -> Result<()> {
+        self.driver.check_open()
     }
 
     /// Gives a task up: true if it was not over. It is handed out as `Cancelled`; what has not begun will not be run.
