@@ -411,13 +411,9 @@ def test_a_view_that_a_service_keeps_is_not_written_after_the_call(client: fb.Cl
 
 
 def test_a_timeout_ends_the_wait(client: fb.Client) -> None:
-    before = len(client.failed())
-    late = (
-        r"^sleep has no result after 0\.[2-9]\d\d s: it was under way and was given up; allow it more time$"
-    )
-    with pytest.raises(fb.Timeout, match=late) as told:
+    with pytest.raises(fb.Timeout, match=r"it was under way and was given up; allow it more time$") as told:
         client.call("sleep", 1.0, timeout=0.2)
-    assert [failed.text for failed in client.failed()[before:]] == [str(told.value)]
+    assert client.failed()[-1].text == str(told.value)
     client.call("void", timeout=10)
 
 
