@@ -297,8 +297,9 @@ def test_a_program_in_modern_cplusplus_works_with_groups_and_is_told_the_ends_of
     assert home.run(program, under=VALGRIND if "valgrind" in how else ()) == "done\n"
 
 
-@pytest.mark.parametrize("how", ["under valgrind", "under the address sanitizer"])
-@pytest.mark.parametrize("source", ["files.c", "files.cpp"])
+@pytest.mark.parametrize(
+    ("source", "how"), [("files.c", "under valgrind"), ("files.cpp", "under the address sanitizer")]
+)
 def test_a_program_gives_files_to_calls_and_gets_files_back(
     kit: Kit, home: Home, tmp_path: Path, source: str, how: str
 ) -> None:
