@@ -17,16 +17,27 @@ const UNORDERED: BagOptions =
     BagOptions { ordered: false, window: None, bytes: None, tail: true, status_fails: false };
 
 /// Takes one task after the other, its input made when the bag asks for it.
-fn run<'a>(bag: &mut Bag, tasks: u64, make: impl Fn(u64) -> Vec<Arg<'a>>, mut take: impl FnMut(Task)) {
+pub fn run<'a>(bag: &mut Bag, tasks: u64, make: impl Fn(u64) -> Vec<Arg<'a>>, take: impl FnMut(Task)) {
+    run_within(bag, Duration::from_secs(60), tasks, make, take);
+}
+
+/// The same; something is over in each such time.
+pub fn run_within<'a>(
+    bag: &mut Bag,
+    patience: Duration,
+    tasks: u64,
+    make: impl Fn(u64) -> Vec<Arg<'a>>,
+    mut take: impl FnMut(Task),
+) {
     let mut input = 0..tasks;
     loop {
-        match bag.next(Some(Duration::from_secs(60))).unwrap() {
+        match bag.next(Some(patience)).unwrap() {
             Next::Input => match input.next() {
                 Some(n) => assert_eq!(bag.add(make(n)).unwrap(), n),
                 None => bag.end(),
             },
             Next::Task(task) => take(task),
-            Next::Later => panic!("nothing is over in a minute: {:?}", bag.counts()),
+            Next::Later => panic!("nothing is over in {patience:?}: {:?}", bag.counts()),
             Next::Over => break,
         }
     }

@@ -10,6 +10,7 @@ use forebay_client::call::{
 use forebay_types::Code;
 use rustix::process::Signal;
 
+use crate::bags::{run, run_within};
 use crate::roles::{World, until};
 
 fn work(client: &Client, tag: &str, ms: i64) -> Future<'static> {
@@ -298,22 +299,12 @@ struct Within {
 impl Placement for &'static Within {
     fn choose(&self, _: &TaskView, _: &[ServerView]) -> Choice {
         let mut bag = self.client.bag("work", BagOptions::default()).unwrap();
-        let (mut pulled, mut over) = (0, 0);
-        loop {
-            match bag.next(Some(Duration::from_secs(30))).unwrap() {
-                Next::Input if pulled < 3 => {
-                    bag.add(vec!["within".into(), 1i64.into()]).unwrap();
-                    pulled += 1;
-                }
-                Next::Input => bag.end(),
-                Next::Task(task) => {
-                    task.outcome.unwrap();
-                    over += 1;
-                }
-                Next::Later => panic!("nothing is over in half a minute: {:?}", bag.counts()),
-                Next::Over => break,
-            }
-        }
+        let mut over = 0;
+        let make = |_| vec!["within".into(), 1i64.into()];
+        run_within(&mut bag, Duration::from_secs(30), 3, make, |task| {
+            task.outcome.unwrap();
+            over += 1;
+        });
         assert_eq!(over, 3);
         let mut calls = [work(&self.client, "call", 1), work(&self.client, "call", 1)];
         assert!(wait_all(&mut calls.iter_mut().collect::<Vec<_>>(), Some(Duration::from_secs(30))));
@@ -345,22 +336,16 @@ fn a_rule_maps_and_calls_with_its_own_client_and_waits_for_no_map_that_it_places
     let mut bag = client.bag("work", BagOptions::default()).unwrap();
     assert!(matches!(bag.next(None).unwrap(), Next::Input));
     *rule.outer.lock().unwrap() = Some(client.bag("work", BagOptions::default()).unwrap());
-    let (mut pulled, mut over) = (0, 0);
-    loop {
-        match bag.next(Some(Duration::from_secs(60))).unwrap() {
-            Next::Input if pulled < 4 => {
-                bag.add(vec!["outside".into(), 1i64.into()]).unwrap();
-                pulled += 1;
-            }
-            Next::Input => bag.end(),
-            Next::Task(task) => {
-                task.outcome.unwrap();
-                over += 1;
-            }
-            Next::Later => panic!("nothing is over in a minute: {:?}", bag.counts()),
-            Next::Over => break,
-        }
-    }
+    let mut over = 0;
+    run(
+        &mut bag,
+        4,
+        |_| vec!["outside".into(), 1i64.into()],
+        |task| {
+            task.outcome.unwrap();
+            over += 1;
+        },
+    );
     assert_eq!(over, 4);
     let refused = rule.refused.lock().unwrap();
     assert!(refused.len() >= 4 && refused.iter().all(|code| *code == Code::BadArgument), "{refused:?}");

@@ -10,7 +10,6 @@
 //! ```
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use forebay_types::{Error, Result, Signature};
 
@@ -130,7 +129,7 @@ fn exchange(inner: &Arc<Inner>, connection: &Connection, call: &mut Checked) -> 
         inner,
         id: *id,
         issue: 0,
-        allowed: None::<Duration>,
+        allowed: None,
         timed: false,
         signature: &offer.signature,
         args,
