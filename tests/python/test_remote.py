@@ -352,7 +352,7 @@ def test_stop_acts_at_once_while_a_snapshot_creeps_over_a_slow_line(agent: Agent
     last = max(t for t in times if t < confirmed)
     assert last - asked < 2, "the loop went on for too long"
     assert confirmed - asked < 4, "the act was confirmed too late"
-    program.wait(40)
+    assert program.wait(40) == 0
     line.close()
     with fb.open(path, "r") as run:
         assert run.snapshots.numbers == [0]
