@@ -367,6 +367,8 @@ def test_functions_in_c_and_cplusplus_and_fortran_call_the_services(
     words = blas_home.run(tmp_path / "c", FOREBAY_PATIENCE="60").splitlines()
     assert words[0] == "10 14 0 14 20 0 14"
     assert "dgemm" in words[1].lower()
+    few = "dgemm: a has the leading dimension {} and 2 rows; pass at least as many, or 0 for just as many"
+    assert words[2:] == [few.format(-1), few.format(1)]
     assert blas_home.run(tmp_path / "cpp", FOREBAY_PATIENCE="60") == "10 14 14 20 14\n"
     compiler = shutil.which("gfortran") or "gfortran"
     library = [blas.library, f"-Wl,-rpath,{blas.library.parent}"]

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import forebay as fb
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 from conftest import Agent, Place, until
 from far import hidden_sockets
+from libraries import client_at, compiled
 
 BEGIN = """
 import multiprocessing, os, sys
@@ -371,3 +373,76 @@ os.wait()
     finally:
         os.kill(child, signal.SIGKILL)
     until(lambda: not Path(f"/proc/{child}").exists(), what="the end of the child")
+
+
+FORKS = """
+import os, sys, time
+import forebay as fb
+
+@fb.service("in how:str, out pid:i64")
+def forks(how):
+    child = os.fork()
+    if child == 0:
+        print("a line of the child", flush=False)
+        if how == "raise":
+            raise RuntimeError("of the child")
+        if how == "exit":
+            sys.exit(3)
+        if how == "stay":
+            time.sleep(600)
+        return -1
+    if how == "stay":
+        return child
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status)
+
+@fb.service("out pid:i64")
+def who():
+    return os.getpid()
+"""
+
+
+def test_a_child_that_comes_out_of_a_service_ends_and_answers_nobody(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled(
+        tmp_path,
+        "#include <errno.h>\n#include <stdint.h>\n#include <stdlib.h>\n#include <sys/wait.h>\n#include <unistd.h>\n"
+        "int32_t comes_out(int32_t n)\n{\n    int status;\n    pid_t child = fork();\n"
+        "    if (child == 0) return -1;\n    if (waitpid(child, &status, 0) < 0) return -errno;\n    return n + status;\n}\n",
+    )
+    (tmp_path / "own.fbi").write_text(
+        'fbi 1\nset convention c\nset library "./libown.so"\ncomes_out(n:i32) -> i32\n'
+    )
+    (tmp_path / "forks.py").write_text(FORKS)
+    place.forebay("serve", "--idl", "own.fbi", cwd=tmp_path)
+    server = place.forebay("serve", tmp_path / "forks.py", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    client = client_at(place, monkeypatch)
+    pid = client.call("who")
+    for how, status in [("return", 0), ("raise", 1), ("exit", 3)] * 2:
+        assert client.call("forks", how, timeout=20) == status
+        assert {client.call("who") for _ in range(20)} == {pid}
+    assert client.call("comes_out", 5, timeout=20) == 5
+    server.terminate()
+    out, err = server.communicate(timeout=20)
+    assert out.splitlines() == ["a line of the child"] * 6
+    assert err.count("RuntimeError: of the child") == 2
+
+
+def test_a_server_that_is_killed_while_a_child_of_it_lives_is_found_dead_at_once(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "forks.py").write_text(FORKS)
+    server = place.forebay("serve", tmp_path / "forks.py", cwd=tmp_path)
+    client = client_at(place, monkeypatch)
+    child = client.call("forks", "stay", timeout=20)
+    hasty = fb.connect()
+    assert "who" in hasty.services
+    server.kill()
+    server.wait()
+    # The child has the listening socket of its parent, and nobody answers there.
+    began = time.monotonic()
+    with pytest.raises((fb.ServerLost, fb.NoServer)):
+        hasty.call("who")
+    assert time.monotonic() - began < 10
+    os.kill(child, signal.SIGKILL)

@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import forebay as fb
+import numpy as np
 import pytest
 from conftest import Place
 from libraries import client_at, compiled
@@ -20,6 +21,12 @@ void says_(const int32_t *lines)
     for (int32_t i = 0; i < *lines; i++) printf("line %d\n", i);
     fprintf(stderr, "after %d lines\n", *lines);
     xerbla_("SAYS  ", &argument, 6);
+}
+void ends_badly_(const int32_t *n, double *twice, int32_t *info)
+{
+    fprintf(stderr, "%d is too much\n", *n);
+    for (int32_t i = 0; i < *n; i++) twice[i] = 2 * i;
+    *info = *n > 2 ? -1 : 0;
 }
 void dies_(void)
 {
@@ -51,7 +58,10 @@ def test_what_a_routine_has_printed_comes_to_who_called_it_and_goes_on(
         ["gfortran", "-shared", "-fPIC", tmp_path / "tells.f90", "-o", library], check=True, timeout=60
     )
     head = 'fbi 1\nset symbol "%s_"\nset convention fortran\n'
-    (tmp_path / "own.fbi").write_text(f'{head}set library "./libown.so"\nsays(lines:i32) xerbla\ndies()\n')
+    (tmp_path / "own.fbi").write_text(
+        f'{head}set library "./libown.so"\nsays(lines:i32) xerbla\ndies()\n'
+        "ends_badly(n:i32, out twice:f64[n], out info:i32 status)\n"
+    )
     (tmp_path / "tells.fbi").write_text(f'{head}set library "./libtells.so"\ntells(lines:i32) xerbla\n')
     served = [
         place.forebay("serve", "--idl", name, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -70,6 +80,21 @@ def test_what_a_routine_has_printed_comes_to_who_called_it_and_goes_on(
         assert (raised.value.stdout, raised.value.output_others) == ("line 1\nline 2\n", 0)
     tasks = list(client.map("says", [0, 1], errors="yield", window=1))
     assert [task.stderr for task in tasks] == ["after 0 lines\n", "after 1 lines\n"]
+    # A status that is not 0 brings them, too, and the results as they are; one that is 0 brings none.
+    twice = np.zeros(3)
+    for _ in range(3):
+        call = client.call_async("ends_badly", 3, twice)
+        with pytest.raises(fb.RemoteError, match="its status info is -1") as raised:
+            call.wait()
+        assert (call.stderr, raised.value.stderr) == ("3 is too much\n", "3 is too much\n")
+        with pytest.raises(fb.RemoteError) as raised:
+            client.call("ends_badly", 3, twice)
+        assert (raised.value.stderr, raised.value.info) == ("3 is too much\n", -1)
+        assert twice.tolist() == [0.0, 2.0, 4.0]
+        call = client.call_async("ends_badly", 2, twice[:2])
+        assert (call.wait(), call.stderr) == (0, "")
+    (task,) = client.map("ends_badly", [4], [np.zeros(4)], errors="yield")
+    assert (task.stderr, task.info) == ("4 is too much\n", -1)
     with pytest.raises(
         (fb.ServerLost, fb.Poisoned),
         match=r"(?s)SIGSEGV in dies; at last it wrote to standard error:\n.*the last words",

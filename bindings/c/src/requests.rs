@@ -7,7 +7,7 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use forebay::serve::{Arg, Call};
-use forebay::{ArrayMeta, Code, Error, Order, Result, Scalar, Strided};
+use forebay::{ArrayMeta, Code, Error, Order, Result, Scalar};
 
 use crate::arrays::fb_array;
 use crate::fault::{self, fb_status, status};
@@ -59,15 +59,19 @@ impl<'a> Request<'a> {
     }
 
     /// An array in place as C has them; extents and strides are good as long as the request.
-    fn described(&mut self, meta: &ArrayMeta, data: *mut c_void) -> Result<fb_array> {
-        let rank = meta.shape.rank();
-        let mut extents: Vec<i64> = meta.shape.extents().iter().map(|extent| *extent as i64).collect();
-        extents.extend(Strided::dense(meta)?.strides());
+    fn described(&mut self, meta: &ArrayMeta, data: *mut c_void) -> fb_array {
+        let (rank, is_f) = (meta.shape.rank(), meta.order == Order::F);
+        let mut extents = Vec::with_capacity(if is_f { 2 * rank } else { rank });
+        extents.extend(meta.shape.extents().iter().map(|extent| *extent as i64));
+        if is_f {
+            let item = meta.dtype.size() as i64;
+            extents.extend(meta.shape.strides(Order::F)[..rank].iter().map(|step| *step as i64 * item));
+        }
         let extents = extents.into_boxed_slice();
         let shape = extents.as_ptr();
-        let strides = if meta.order == Order::F { shape.wrapping_add(rank) } else { ptr::null() };
+        let strides = if is_f { shape.wrapping_add(rank) } else { ptr::null() };
         self.extents.push(extents);
-        Ok(fb_array { dtype: meta.dtype as fb_dtype, ndim: rank as c_int, shape, strides, data })
+        fb_array { dtype: meta.dtype as fb_dtype, ndim: rank as c_int, shape, strides, data }
     }
 
     /// A result that is no array is the function's to set; what only comes in stays as it is.
@@ -133,7 +137,7 @@ pub extern "C" fn fb_request_array(
                 )));
             }
             let data: *mut c_void = bytes.as_ptr().cast();
-            out.set(r.described(&meta, data)?);
+            out.set(r.described(&meta, data));
             Ok(())
         })
     })

@@ -142,6 +142,7 @@ impl Bag {
             }
             Next::Over => Ok(py.None().into_bound(py)),
             Next::Task(Task { index, outcome, printed }) => {
+                let printed = printed.unwrap_or_default();
                 let (failed, what) = match outcome {
                     Ok(values) => {
                         let status = self.status.get().and_then(Option::as_ref);
@@ -150,15 +151,14 @@ impl Bag {
                         let results = given(py, values)?;
                         match said {
                             None => (false, results),
-                            Some(said) => (true, said.raise(&results).into_value(py).into_bound_py_any(py)?),
+                            Some(said) => {
+                                (true, said.raise(&results, &printed).into_value(py).into_bound_py_any(py)?)
+                            }
                         }
                     }
-                    Err(e) => (
-                        true,
-                        errors::raise_printed(py, &e, &printed.unwrap_or_default())
-                            .into_value(py)
-                            .into_bound_py_any(py)?,
-                    ),
+                    Err(e) => {
+                        (true, errors::raise_printed(py, &e, &printed).into_value(py).into_bound_py_any(py)?)
+                    }
                 };
                 (index, failed, what).into_bound_py_any(py)
             }

@@ -360,7 +360,7 @@ impl Client {
                 Ok(())
             })?;
         }
-        Err(said.raise(&results))
+        Err(said.raise(&results, &printed()))
     }
 
     /// Calls a service and returns at once. The arrays given belong to the call until it was waited for.

@@ -365,7 +365,7 @@ impl Future {
     fn give<'py>(&self, py: Python<'py>, outcome: Result<Py<PyAny>>) -> PyResult<Bound<'py, PyAny>> {
         let returned = outcome.map_err(|e| errors::raise_printed(py, &e, &self.printed()))?.into_bound(py);
         let said = self.slot().said.clone();
-        said.map_or(Ok(()), |said| Err(said.raise(&returned)))?;
+        said.map_or(Ok(()), |said| Err(said.raise(&returned, &self.printed())))?;
         Ok(returned)
     }
 

@@ -15,9 +15,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use forebay::serve::{Arg, Call, Host, Incarnation, Signals};
+use forebay::serve::{Arg, Call, Host, Incarnation, Signals, own_pid};
 use forebay::{Array, Code, Error, Param, Scalar, Signature, Way};
 use numpy::{PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::exceptions::PySystemExit;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString, PyTuple};
 
@@ -199,16 +200,49 @@ fn serve(function: &Py<PyAny>, call: &mut Call) -> forebay::Result<()> {
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let outcome = Python::try_attach(|py| {
         ffi::thread::keep_known(py);
-        let before = SERVING.replace(number);
+        let (before, pid) = (SERVING.replace(number), own_pid());
         let answered = answer(py, function, call);
+        if own_pid() != pid {
+            end_child(py, answered);
+        }
         SERVING.set(before);
-        answered.map_err(|raised| {
+        if answered.is_err() || call.has_bad_status() {
             let (stdout, stderr) = printed(py, number);
             call.printed(stdout, stderr);
-            Error::new(Code::RemoteError, errors::told_with_traceback(py, &raised))
-        })
+        }
+        answered.map_err(|raised| Error::new(Code::RemoteError, errors::told_with_traceback(py, &raised)))
     });
     outcome.unwrap_or_else(|| Err(Error::new(Code::ServerLost, "the server's interpreter is ending")))
+}
+
+/// The end of a child that the function has forked and that comes out of it: the call is its parent's. It ends as a
+/// program of its own would, by what it raised, and without the handlers of the parent's program.
+fn end_child(py: Python<'_>, answered: PyResult<()>) -> ! {
+    let status = answered.map_or_else(|raised| status_of(py, &raised), |()| 0);
+    for stream in ["stdout", "stderr"] {
+        let _ = py.import("sys").and_then(|sys| sys.getattr(stream)?.call_method0("flush"));
+    }
+    forebay::serve::end_child(status)
+}
+
+/// The status with which a program ends that raises this; what is no `SystemExit` is printed.
+fn status_of(py: Python<'_>, raised: &PyErr) -> i32 {
+    let code = match raised.is_instance_of::<PySystemExit>(py) {
+        true => raised.value(py).getattr("code").ok(),
+        false => None,
+    };
+    match code {
+        Some(code) if code.is_none() => 0,
+        Some(code) if code.extract::<i32>().is_ok() => code.extract().unwrap_or(1),
+        Some(text) => {
+            eprintln!("{text}");
+            1
+        }
+        None => {
+            raised.print(py);
+            1
+        }
+    }
 }
 
 /// What the function has printed, the last lines; nothing, if that cannot be had.

@@ -1,6 +1,6 @@
 //! A result that tells whether a service ended well, as `info` of LAPACK does.
 
-use forebay::call::Value;
+use forebay::call::{Printed, Value};
 use forebay::{Code, Error, Param, Signature};
 use pyo3::prelude::*;
 
@@ -51,9 +51,9 @@ impl Said {
         &self.error
     }
 
-    /// The exception, which has the status and all results.
-    pub fn raise(&self, results: &Bound<'_, PyAny>) -> PyErr {
-        let raised = errors::raise(results.py(), &self.error);
+    /// The exception, which has the status, all results, and what the service has printed.
+    pub fn raise(&self, results: &Bound<'_, PyAny>, printed: &Printed) -> PyErr {
+        let raised = errors::raise_printed(results.py(), &self.error, printed);
         let value = raised.value(results.py());
         let told = value.setattr("info", self.info).and_then(|()| value.setattr("results", results));
         told.err().unwrap_or(raised)

@@ -93,6 +93,11 @@ fn unlisted(owners: &[Status]) -> Result<Vec<Unlisted>> {
     Ok(servers.filter(|server| !known.contains(&server.pid)).collect())
 }
 
+/// Whether servers of this user live, whoever knows them: a broker that begins now is to hear of them.
+pub fn servers_live() -> bool {
+    unlisted(&[]).is_ok_and(|servers| !servers.is_empty())
+}
+
 /// What a look at a socket finds.
 enum Look {
     Answers(Box<Status>),

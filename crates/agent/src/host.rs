@@ -1,5 +1,6 @@
 //! The agent as a process: what `forebay up --by-need` and `forebay up --foreground` do.
 
+use crate::ask;
 use crate::diary::Diary;
 use crate::network;
 use crate::rendezvous::Address;
@@ -56,7 +57,8 @@ pub fn host(options: HostOptions) -> Result<()> {
         socket: sockets::agent_socket()?,
         rendezvous: rendezvous.clone(),
         broker: true,
-        succeeds: before.is_some(),
+        // One that left in order took its address along, and its servers come here now.
+        succeeds: before.is_some() || ask::servers_live(),
         by_need: options.by_need,
         diary,
     })?;

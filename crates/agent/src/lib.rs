@@ -22,8 +22,8 @@ mod stop;
 mod words;
 
 pub use ask::{
-    directory_of, down, links, links_of_remote, listen, opened, opened_remote, owner_of, owners, stay, steer,
-    steer_remote, take_runs, token, token_of_remote,
+    directory_of, down, links, links_of_remote, listen, opened, opened_remote, owner_of, owners,
+    servers_live, stay, steer, steer_remote, take_runs, token, token_of_remote,
 };
 pub use embedded::{Embedded, EmbeddedOptions};
 pub use host::{HostOptions, host};

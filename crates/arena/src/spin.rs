@@ -2,8 +2,9 @@
 //!
 //! A poll that pays answers in a tenth of a microsecond, a sleep costs twenty; but a poll that
 //! does not pay takes the core from somebody who computes. So polling goes on for up to
-//! [`LONGEST`], yields the core every [`BURST`] polls, and its length follows what recent waits
-//! were worth: it doubles when the answer came within reach and halves when it did not.
+//! [`USUAL`], yields the core every [`BURST`] polls, and its length follows what recent waits
+//! were worth: it doubles when the answer came within reach, up to [`LONGEST`] where a sleep was
+//! seen to be that short, and halves when it did not.
 //!
 //! A yield is worth it between processes that wait for each other: three of them hand two cores on
 //! in some microseconds. Beside a process that computes it costs milliseconds, and the answer is
@@ -14,8 +15,10 @@ use std::time::{Duration, Instant};
 
 use crate::crowd::{self, CROWD, Crowd};
 
+/// The longest polling of who has not seen that more would pay.
+pub const USUAL: Duration = Duration::from_micros(50);
 /// The longest polling before a sleep.
-pub const LONGEST: Duration = Duration::from_micros(50);
+const LONGEST: Duration = WITHIN_REACH;
 /// Shortest polling: one burst still catches an answer that is on its way.
 const SHORTEST: Duration = Duration::from_micros(1);
 /// The longest polling on crowded cores: it catches what is all but there.
@@ -49,12 +52,12 @@ pub struct Spin {
 
 impl Default for Spin {
     fn default() -> Self {
-        Spin { budget: LONGEST, shared: 0, pace: Duration::MAX, asleep: false }
+        Spin { budget: USUAL, shared: 0, pace: Duration::MAX, asleep: false }
     }
 }
 
 impl Spin {
-    /// A waiter without experience: polls for the longest time.
+    /// A waiter without experience: polls for the usual time.
     pub fn new() -> Self {
         Spin::default()
     }
@@ -150,8 +153,8 @@ impl Spin {
     /// Learns from a wait that polling ended.
     #[inline]
     fn paid(&mut self) {
-        if self.budget < LONGEST {
-            self.budget = (self.budget * 2).clamp(SHORTEST, LONGEST);
+        if self.budget < USUAL {
+            self.budget = (self.budget * 2).clamp(SHORTEST, USUAL);
         }
     }
 
@@ -208,6 +211,19 @@ mod tests {
     }
 
     #[test]
+    fn polling_is_longer_than_usual_only_where_a_sleep_was_seen_to_be_short() {
+        let mut spin = Spin::new();
+        spin.slept(Duration::from_micros(110));
+        assert_eq!(spin.budget(), 2 * USUAL);
+        spin.slept(Duration::from_millis(10));
+        spin.slept(Duration::from_millis(10));
+        for _ in 0..10 {
+            assert!(spin.poll_in(&Crowd::new(), &mut || true).is_none());
+        }
+        assert_eq!(spin.budget(), USUAL);
+    }
+
+    #[test]
     fn a_waiter_told_to_sleep_does_not_poll() {
         let mut polls = 0;
         let since = Spin::asleep().poll(&mut || {
@@ -238,8 +254,10 @@ mod tests {
         over.store(true, Ordering::Relaxed);
         busy.into_iter().for_each(|thread| thread.join().unwrap());
         assert!(noticed, "yields to threads that compute were not noticed");
-        // An answer that comes at once is no reason to forget, and another waiter knows, too.
+        // An answer that comes at once is no reason to forget, and another waiter knows, too. What was noticed holds for
+        // longer than this test can be kept from its core.
         let now = crowd::time(Instant::now());
+        crowd.strike(crowd::time(Instant::now() + Duration::from_secs(60)));
         assert!(one.poll_in(&crowd, &mut || true).is_none());
         one.slept(Duration::from_micros(10));
         assert!(crowd.is_there(now));

@@ -21,6 +21,7 @@ pub mod call {
 /// Offering services.
 pub mod serve {
     pub use crate::host::{Host, Signals, tell_of_death};
+    pub use forebay_host::fork::{end_child, own_pid};
     pub use forebay_host::parent::stop_with_parent;
     pub use forebay_host::wait::pause_before;
     pub use forebay_server::{Arg, Body, Call, Running, Server};

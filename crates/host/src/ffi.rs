@@ -60,6 +60,16 @@ pub fn at_fork(before: extern "C" fn(), parent: extern "C" fn(), child: extern "
     let _ = unsafe { pthread_atfork(Some(before), Some(parent), Some(child)) };
 }
 
+/// Ends this process, which is the child of a fork: what it has written through the C library goes out, and nothing else
+/// is called, for what else there is belongs to the parent.
+pub fn end_child(status: c_int) -> ! {
+    // SAFETY: the C library makes its streams usable in the child of a fork, and `_exit` may be called anywhere.
+    unsafe {
+        libc::fflush(ptr::null_mut());
+        libc::_exit(status)
+    }
+}
+
 /// Lets no exception of floating-point numbers end this thread.
 pub fn trap_no_exceptions() {
     /// Every exception of every processor: each takes those that it has.

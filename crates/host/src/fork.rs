@@ -20,6 +20,12 @@ pub fn own_pid() -> u32 {
     }
 }
 
+/// Ends this process, the child of a fork, with a status. The streams of the C library are flushed; no handler of the
+/// parent's program is called.
+pub fn end_child(status: i32) -> ! {
+    ffi::end_child(status)
+}
+
 /// Has `before` called on the thread that forks, just before it does, and just after `parent` on that
 /// thread and `child` in the child. What other threads may hold at that moment (a lock of a foreign
 /// library) is so held by none, and the child, which has no other threads, finds it free.

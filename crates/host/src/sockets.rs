@@ -79,6 +79,8 @@ pub struct SocketPeer {
     /// The process that connected, or listens; none when it is gone or of a pid name space that
     /// cannot be seen from here.
     pub process: Option<Process>,
+    /// Whether it is gone, for certain: then somebody else has the socket open, such as a child that it forked.
+    pub is_gone: bool,
 }
 
 impl SocketPeer {
@@ -87,7 +89,9 @@ impl SocketPeer {
         let (pid, uid) = ffi::peer_of(socket.as_fd())
             .map_err(|e| Error::io("cannot learn who is at the other end of a socket", e))?;
         let pid = u32::try_from(pid).ok().filter(|pid| *pid != 0);
-        Ok(SocketPeer { uid, process: pid.and_then(Process::of_pid) })
+        let process = pid.and_then(Process::of_pid);
+        let is_gone = process.is_none() && pid.is_some_and(Process::is_gone);
+        Ok(SocketPeer { uid, process, is_gone })
     }
 }
 

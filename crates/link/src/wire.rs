@@ -509,12 +509,17 @@ fn dial(path: &Path, timeout: Duration) -> Result<UnixStream> {
     sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(timeout.max(Duration::from_millis(1))))
         .map_err(cannot)?;
     let address = SocketAddrUnix::new(path).map_err(cannot)?;
+    let nobody = |why: &str| {
+        Error::new(Code::ServerLost, format!("nobody listens at {} any more{why}", path.display()))
+            .caused_by(io::ErrorKind::ConnectionRefused)
+    };
     match rustix::net::connect(&socket, &address) {
-        Ok(()) => Ok(UnixStream::from(socket)),
-        Err(Errno::CONNREFUSED) => {
-            Err(Error::new(Code::ServerLost, format!("nobody listens at {} any more", path.display()))
-                .caused_by(io::ErrorKind::ConnectionRefused))
+        // Its process has ended; who has the socket answers nobody.
+        Ok(()) if SocketPeer::of(&socket)?.is_gone => {
+            Err(nobody(": a child that its process forked keeps it open"))
         }
+        Ok(()) => Ok(UnixStream::from(socket)),
+        Err(Errno::CONNREFUSED) => Err(nobody("")),
         Err(Errno::AGAIN) => Err(Error::new(
             Code::Timeout,
             format!("the process behind {} accepts no connections; is it stopped?", path.display()),

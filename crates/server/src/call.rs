@@ -179,7 +179,15 @@ impl Call {
         self.slots.is_empty()
     }
 
-    /// The last lines that the service printed to standard output and to standard error; the caller gets them if it fails.
+    /// Whether the service has set a status, and not to 0.
+    pub fn has_bad_status(&self) -> bool {
+        let mut all = self.signature.params().iter().zip(&self.slots);
+        let status = all.find(|(param, _)| param.is_status).map(|(_, slot)| slot);
+        matches!(status, Some(ParamValue::Scalar(status)) if status.as_i64() != Some(0))
+    }
+
+    /// The last lines that the service printed to standard output and to standard error; the caller gets them if it fails,
+    /// or has a status that is not 0.
     pub fn printed(&mut self, stdout: String, stderr: String) {
         self.printed = Printed::new([stdout, stderr], 0);
     }

@@ -200,10 +200,11 @@ fn store(place: &Location, from: &mut From) -> Result<Store> {
 }
 
 /// Writes the reply of a call that went well. Large results that go over the network are put into
-/// `parts`.
+/// `parts`; behind the results stands what a call `printed` whose status is not 0.
 pub(crate) fn reply(
     call: &mut Call,
     outcome: &Outcome,
+    printed: Option<&Printed>,
     out: Vec<u8>,
     parts: &mut Vec<LargePart>,
 ) -> Result<Vec<u8>> {
@@ -212,11 +213,14 @@ pub(crate) fn reply(
     let params = signature.params().iter().enumerate();
     let coming: Vec<usize> = params.filter(|(_, p)| p.way.comes()).map(|(i, _)| i).collect();
     let mut w = Writer::over(out);
-    call::put_outcome(&mut w, outcome, coming.len());
+    call::put_outcome(&mut w, outcome, coming.len() + printed.map_or(0, printed_items));
     let mut at = 0;
     let mut leases = 0;
     for i in &coming {
         call::put_item(&mut w, &item(&signature.params()[*i], &slots[*i], &mut at, &mut leases));
+    }
+    if let Some(printed) = printed {
+        put_printed(&mut w, printed, &mut at);
     }
     if at > REPLY_BYTES {
         return Err(Error::new(
@@ -238,6 +242,7 @@ pub(crate) fn reply(
             }
             align(&mut bytes);
         }
+        printed.into_iter().for_each(|printed| append_printed(&mut bytes, printed));
     }
     for i in coming {
         if let ParamValue::Array(_, store) = &mut slots[i]
@@ -278,29 +283,43 @@ fn item(param: &Param, slot: &ParamValue, at: &mut usize, leases: &mut u32) -> I
     }
 }
 
-/// The reply to a call that has failed; what it printed, if anything, stands in it as two texts, and if others may have
-/// printed some of it, their number.
+/// The reply to a call that has failed; what it printed, if anything, stands in it.
 pub(crate) fn failure(outcome: &Outcome, printed: Option<&Printed>, out: Vec<u8>) -> Vec<u8> {
     let mut w = Writer::over(out);
-    let texts = printed.map_or(&[][..], |printed| &printed.texts);
-    let others = printed.map(|printed| printed.others).filter(|others| *others > 0);
-    call::put_outcome(&mut w, outcome, texts.len() + usize::from(others.is_some()));
+    call::put_outcome(&mut w, outcome, printed.map_or(0, printed_items));
     let mut at = 0;
-    for text in texts {
-        let place = Location::Inline { at, bytes: text.len() as u32 };
-        call::put_item(&mut w, &Item::Text(DType::Str, place));
-        at += text.len().next_multiple_of(call::ALIGN) as u32;
+    if let Some(printed) = printed {
+        put_printed(&mut w, printed, &mut at);
     }
-    others.into_iter().for_each(|others| call::put_item(&mut w, &Item::Scalar(others.into())));
     let mut bytes = w.finish();
-    for text in texts {
-        align(&mut bytes);
-        bytes.extend_from_slice(text.as_bytes());
-    }
     if at > 0 {
         align(&mut bytes);
     }
+    printed.into_iter().for_each(|printed| append_printed(&mut bytes, printed));
     bytes
+}
+
+/// What was printed is two texts, and if others may have printed some of it, their number.
+fn printed_items(printed: &Printed) -> usize {
+    printed.texts.len() + usize::from(printed.others > 0)
+}
+
+fn put_printed(w: &mut Writer, printed: &Printed, at: &mut usize) {
+    for text in &printed.texts {
+        let place = Location::Inline { at: *at as u32, bytes: text.len() as u32 };
+        call::put_item(w, &Item::Text(DType::Str, place));
+        *at += text.len().next_multiple_of(call::ALIGN);
+    }
+    if printed.others > 0 {
+        call::put_item(w, &Item::Scalar(printed.others.into()));
+    }
+}
+
+fn append_printed(bytes: &mut Vec<u8>, printed: &Printed) {
+    for text in &printed.texts {
+        bytes.extend_from_slice(text.as_bytes());
+        align(bytes);
+    }
 }
 
 fn align(bytes: &mut Vec<u8>) {

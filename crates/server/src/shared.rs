@@ -5,6 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, RwLock};
 use std::thread::JoinHandle;
 
 use forebay_arena::Doorbell;
+use forebay_host::fork::own_pid;
 use forebay_host::output::Output;
 use forebay_host::rlimits;
 use forebay_link::QuickMap;
@@ -33,6 +34,8 @@ pub(crate) struct Shared {
     /// What this process prints, if that is kept.
     pub printing: Option<Printing>,
     pub name: String,
+    /// The process whose server it is: a child of `fork` has a copy.
+    pub pid: u32,
     pub incarnation: Incarnation,
     pub socket: std::path::PathBuf,
     /// Where it listens for other hosts.
@@ -93,6 +96,7 @@ impl Shared {
         services.extend(crate::own::services()?);
         Ok(Shared {
             name,
+            pid: own_pid(),
             supervised,
             printing: output.map(Printing::new),
             incarnation: Incarnation(u64::from_le_bytes(number)),

@@ -11,6 +11,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use forebay_host::fork::{self, own_pid};
 use forebay_link::Frame;
 use forebay_link::call::Arrived;
 use forebay_link::frame::SHORT_BYTES;
@@ -238,6 +239,9 @@ impl Worker<'_> {
         let printing = self.shared.printing.as_ref().filter(|_| !service.is_own());
         let printing = printing.map(|p| (p, p.begin(service.is_told_exactly())));
         let mut result = run_body(&service, &mut call);
+        if own_pid() != self.shared.pid {
+            leave(&service, result);
+        }
         if !call.files.is_empty() {
             let files = call.end_files(result.is_ok());
             result = result.and(files);
@@ -264,15 +268,29 @@ impl Worker<'_> {
             text: "",
         };
         let mut parts = Vec::new();
-        let reply = result
-            .and_then(|()| decode::reply(&mut call, &outcome, std::mem::take(&mut self.reply), &mut parts));
-        let printed = call.printed.take();
+        let (mut printed, mut printing) = (call.printed.take(), printing);
+        if result.is_ok() && call.has_bad_status() {
+            let seen = printing.take().and_then(|(printing, begin)| printing.failed(begin));
+            printed = printed.or(seen);
+        }
+        let reply = result.and_then(|()| {
+            decode::reply(
+                &mut call,
+                &outcome,
+                printed.as_deref(),
+                std::mem::take(&mut self.reply),
+                &mut parts,
+            )
+        });
         // Before the client knows: its next call finds the arrays free.
         drop(call);
         match reply {
             Ok(bytes) => {
                 if let Some((printing, _)) = printing {
                     printing.end(ran);
+                }
+                if printed.is_some() {
+                    service.has_printed();
                 }
                 self.send(peer, id.id, &bytes, parts);
                 self.reply = bytes;
@@ -338,6 +356,15 @@ fn find(shared: &Shared, last: &mut Option<(u64, Arc<Service>)>, name: &str) -> 
     let found = shared.service(name)?;
     *last = Some((changes, found.clone()));
     Ok(found)
+}
+
+/// The end of a child that the service has forked and that comes out of it: the call is its parent's, and so is the server.
+#[cold]
+fn leave(service: &Service, result: Result<()>) -> ! {
+    if let Err(e) = &result {
+        eprintln!("forebay: a child that {} forked ends: {e}", service.signature.name());
+    }
+    fork::end_child(i32::from(result.is_err()))
 }
 
 /// Runs the service. Whatever goes wrong inside is the service's: a `RemoteError` with its text.

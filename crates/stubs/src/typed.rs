@@ -18,6 +18,17 @@ struct Taken {
     is_result: bool,
 }
 
+/// Refuses a leading dimension with which lines of a matrix would lie over each other.
+const LEADING: &str = "\
+static inline fb_status fbs_leading(const char *of, int64_t ld, int64_t least, const char *lines)
+{
+    char text[200];
+    snprintf(text, sizeof text, \"%s has the leading dimension %lld and %lld %s; pass at least as many, or 0 for just as many\",
+             of, (long long)ld, (long long)least, lines);
+    return fb_fail(FB_BAD_ARGUMENT, text);
+}
+";
+
 /// Words that cannot be names of parameters in C or C++, among those that files use.
 const RESERVED: [&str; 14] = [
     "auto", "break", "case", "char", "class", "client", "const", "default", "double", "float", "int", "long",
@@ -38,10 +49,10 @@ pub fn c(library: &Library, file: &str) -> String {
         "/* The routines of {file} at a server, made by `forebay stubs --lang c`. Link with -lforebay.\n   \
          Behind a matrix stands its leading dimension (0: as many as it has rows), behind a vector the distance of its\n   \
          elements (0 or 1: side by side). */\n#ifndef {upper}_REMOTE_H\n#define {upper}_REMOTE_H\n\n\
-         #include <forebay.h>\n#include <stdint.h>\n#include <string.h>\n\n"
+         #include <forebay.h>\n#include <stdint.h>\n#include <stdio.h>\n#include <string.h>\n\n"
     );
     if library.routines.iter().any(|r| arrays(r).next().is_some()) {
-        let _ = writeln!(text, "#ifndef FBS_INTEGERS\n#define FBS_INTEGERS\n{}#endif", INTEGERS);
+        let _ = writeln!(text, "#ifndef FBS_INTEGERS\n#define FBS_INTEGERS\n{INTEGERS}{LEADING}#endif");
     }
     for routine in &library.routines {
         function(&mut text, routine, &stem);
@@ -208,9 +219,15 @@ fn array(c: &mut String, r: &Routine, i: usize, a: &Array, name: &str) {
     let size = a.dtype.size();
     if a.ld.is_some() {
         let (fast, slow) = if a.order == Order::F { (0, 1) } else { (1, 0) };
+        let lines = if a.order == Order::F { "rows" } else { "columns" };
         let _ = writeln!(
             c,
-            "    if (ld_{name}) args[{i}].strides[{fast}] = {size}, args[{i}].strides[{slow}] = ld_{name} * {size};"
+            "    if (ld_{name} && ld_{name} < fbs_max(1, args[{i}].shape[{fast}])) return fbs_leading(\"{}: {name}\", ld_{name}, args[{i}].shape[{fast}], \"{lines}\");",
+            r.name
+        );
+        let _ = writeln!(
+            c,
+            "    if (ld_{name}) args[{i}].strides[{fast}] = {size}, args[{i}].strides[{slow}] = fbs_multiply(ld_{name}, {size});"
         );
     } else if a.inc.is_some() {
         let _ = writeln!(c, "    if (inc_{name}) args[{i}].strides[0] = inc_{name} * {size};");

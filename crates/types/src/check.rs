@@ -243,6 +243,17 @@ impl<'a> Extents<'a> {
 
     /// Makes an extent agree with what an array has, learning the value of a lone free name.
     fn agree(&mut self, extent: &'a Extent, got: u64, from: &'a str) -> Result<(), String> {
+        // What most extents are costs no wide arithmetic.
+        if let ([name], 1) = (extent.names.as_slice(), extent.factor) {
+            return match self.find(name) {
+                None => {
+                    self.add(name, got as i64, from);
+                    Ok(())
+                }
+                Some((value, _)) if u64::try_from(value) == Ok(got) => Ok(()),
+                Some(_) => Err(self.disagreement(extent)),
+            };
+        }
         let mut product = i128::from(extent.factor);
         for name in &extent.names {
             match self.find(name) {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import operator
 import sys
 import threading
 import time
@@ -275,8 +277,15 @@ def _cut(value: object) -> str:
 
 
 def _total(iterables: tuple[Iterable[Any], ...]) -> int | None:
-    lengths = [len(iterable) for iterable in iterables if isinstance(iterable, Sized)]
-    return min(lengths) if len(lengths) == len(iterables) else None
+    """The number of tasks; None where an iterable does not say how long it is."""
+    endless = (itertools.repeat, itertools.count, itertools.cycle)
+    lengths = [
+        (len(it) if isinstance(it, Sized) else operator.length_hint(it, -1), isinstance(it, endless))
+        for it in iterables
+    ]
+    known = [length for length, _ in lengths if length >= 0]
+    is_known = all(length >= 0 or goes_on for length, goes_on in lengths)
+    return min(known) if known and is_known else None
 
 
 class _Bar:

@@ -68,6 +68,12 @@ def service(
     parameters and extents. Clients know by it which calls are long before one has run. Raises ``BadArgument`` for what
     is no line of parameters, or no cost of them.
     """
+    if not isinstance(parameters, str):
+        what = getattr(parameters, "__name__", repr(parameters))
+        raise _forebay.BadArgument(
+            f"@fb.service stands before {what} without its line of parameters; "
+            'write @fb.service("in x:f64[n], out s:f64"), or @fb.service("") for none'
+        )
     text = None if cost is None else text_of(cost)
 
     def mark(function: F) -> F:

@@ -569,9 +569,7 @@ impl<'a> Future<'a> {
 
     /// Reads the reply and copies results into the caller's arrays.
     fn finish(&mut self, connection: &Connection, returned: Returned) -> Result<Vec<Value>> {
-        if reply::has_failed(&returned.reply) {
-            self.printed = reply::printed(&returned.reply).map(Box::new);
-        }
+        self.printed = reply::printed(&self.offer.signature, &returned.reply).map(Box::new);
         let Future { offer, args, timing, begun, .. } = self;
         let note = |outcome: &Outcome| {
             let Some(begun) = begun else { return };

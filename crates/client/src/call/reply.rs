@@ -48,7 +48,8 @@ pub(super) fn head(reply: &[u8]) -> Option<Head> {
     Some(Head { code: outcome.code, there, waited_ns: outcome.waited_ns, ran_ns: outcome.ran_ns })
 }
 
-/// What a service printed in a call that has failed: the last lines, of each stream 4,096 bytes at most.
+/// What a service printed in a call that has failed, or whose status is not 0: the last lines, of each stream 4,096 bytes
+/// at most.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Printed {
     /// To standard output.
@@ -59,16 +60,23 @@ pub struct Printed {
     pub others: u32,
 }
 
-/// Reads that; none when the call has not failed, or its server does not tell.
-pub(super) fn printed(reply: &[u8]) -> Option<Printed> {
+/// Reads that; none when the call has ended well, or its server does not tell.
+pub(super) fn printed(signature: &Signature, reply: &[u8]) -> Option<Printed> {
+    let is_bad = has_failed(reply) || ended_badly(signature, reply);
+    is_bad.then(|| read_printed(signature, reply)).flatten()
+}
+
+fn read_printed(signature: &Signature, reply: &[u8]) -> Option<Printed> {
     let mut items = Vec::new();
     let (outcome, data) = get_outcome(reply, 0, &mut items).ok()?;
     let data = reply.get(data..)?;
+    // It stands behind the results, which a call that has failed has not.
+    let results = if outcome.code == 0 { coming(signature).count() } else { 0 };
     let [
         Item::Text(_, Location::Inline { at: out, bytes: o }),
         Item::Text(_, Location::Inline { at: err, bytes: e }),
         ref rest @ ..,
-    ] = *items.as_slice()
+    ] = *items.get(results..)?
     else {
         return None;
     };
@@ -81,7 +89,12 @@ pub(super) fn printed(reply: &[u8]) -> Option<Printed> {
         let bytes = data.get(at as usize..at as usize + bytes as usize)?;
         Some(String::from_utf8_lossy(bytes).into_owned())
     };
-    (outcome.code != 0).then_some(Printed { stdout: text(out, o)?, stderr: text(err, e)?, others })
+    Some(Printed { stdout: text(out, o)?, stderr: text(err, e)?, others })
+}
+
+/// The parameters that have a result.
+fn coming(signature: &Signature) -> impl Iterator<Item = &Param> {
+    signature.params().iter().filter(|p| p.way.comes())
 }
 
 /// What the server said of a call that has failed, from its reply.
@@ -97,8 +110,7 @@ fn failure(name: &str, info: &ServerInfo, outcome: &Outcome) -> Error {
 
 /// Whether what came back has a status that is not 0; the reply is one of a call that has not failed.
 pub(super) fn ended_badly(signature: &Signature, reply: &[u8]) -> bool {
-    let mut coming = signature.params().iter().filter(|p| p.way.comes());
-    let Some(at) = coming.position(|p| p.is_status) else { return false };
+    let Some(at) = coming(signature).position(|p| p.is_status) else { return false };
     let mut items = Vec::new();
     let read = get_outcome(reply, 0, &mut items);
     let status = read.ok().and_then(|_| match items.get(at) {
@@ -132,11 +144,12 @@ pub(super) fn take(
     result
 }
 
-/// Reads the reply of a call that has not failed and whose results all stand in it.
+/// Reads the reply of a call that has ended well and whose results all stand in it; none of another one.
 pub(super) fn take_short(signature: &Signature, reply: &[u8], args: &mut [Arg]) -> Option<Vec<Value>> {
     let mut items = Vec::new();
     let (outcome, data) = get_outcome(reply, 0, &mut items).ok()?;
-    if outcome.code != 0 {
+    // More than the results: what a call printed whose status is not 0.
+    if outcome.code != 0 || items.len() > coming(signature).count() {
         return None;
     }
     let data = reply.get(data..).unwrap_or_default();

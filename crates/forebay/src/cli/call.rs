@@ -2,9 +2,8 @@
 
 use super::out::Out;
 use super::{npy, print};
-use forebay::call::{Arg, Client, Value};
+use forebay::call::{Arg, Value};
 use forebay::{Array, ArrayMeta, DType, ElementKind, Error, Result, Shape};
-use forebay_link::Locator;
 use forebay_types::{Number, Param, Scalar, Signature};
 use serde_json::{Map, json};
 use std::path::{Path, PathBuf};
@@ -43,7 +42,7 @@ impl Call {
     /// Does it.
     pub fn run(&self, out: &Out) -> Result<()> {
         let timeout = self.timeout.map(super::seconds).transpose()?;
-        let client = Client::connect(Locator::at(None))?;
+        let client = forebay::connect(None)?;
         let signature = client.signature(&self.name)?;
         let params: Vec<&Param> = signature.passed().collect();
         if params.len() != self.args.len() {

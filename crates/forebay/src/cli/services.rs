@@ -15,9 +15,11 @@ impl Services {
     /// Does it.
     pub fn run(&self, out: &Out) -> Result<()> {
         // Without an agent nothing is offered, and looking starts none.
+        let mut is_up = true;
         let found = match Client::connect(Locator::at(None)) {
             Ok(client) => client.services()?,
             Err(e) if e.code() == Code::NoServer && forebay_host::environment::broker().is_none() => {
+                is_up = false;
                 Vec::new()
             }
             Err(e) => return Err(e),
@@ -31,7 +33,10 @@ impl Services {
             ));
         }
         if found.is_empty() {
-            return out.line("no server offers anything; `forebay serve FILE.py` starts one");
+            return out.line(match !is_up && forebay_agent::servers_live() {
+                true => "servers live, and no agent is up that they could announce themselves to; `forebay up` starts one",
+                false => "no server offers anything; `forebay serve FILE.py` starts one",
+            });
         }
         let row = |s: &forebay::call::Service| {
             let mut names: Vec<&str> = s.servers.iter().map(|i| i.name.as_str()).collect();

@@ -534,13 +534,14 @@ impl Driver {
 
     /// The results of a task in memory of their own.
     pub fn outcome(&self, Ended { index, end }: Ended) -> Task {
-        let printed = end.printed();
-        let outcome = match end {
-            End::Error(e) => Err(e),
-            End::Reply(connection, returned, sizes) => match lock(&self.state).offer.clone() {
-                Some(offer) => results(&offer.signature, &connection, returned, &sizes),
-                None => Err(Error::internal("a task has a reply and no service")),
-            },
+        let offer = lock(&self.state).offer.clone();
+        let printed = offer.as_ref().and_then(|offer| end.printed(&offer.signature));
+        let outcome = match (end, offer) {
+            (End::Error(e), _) => Err(e),
+            (End::Reply(..), None) => Err(Error::internal("a task has a reply and no service")),
+            (End::Reply(connection, returned, sizes), Some(offer)) => {
+                results(&offer.signature, &connection, returned, &sizes)
+            }
         };
         Task { index, outcome, printed }
     }
@@ -551,8 +552,8 @@ impl Driver {
         Ended { index, end }: Ended,
         places: impl FnOnce(u64) -> Result<Vec<Arg<'a>>>,
     ) -> Task<Value> {
-        let (places, printed) = (places(index), end.printed());
-        let offer = lock(&self.state).offer.clone();
+        let (places, offer) = (places(index), lock(&self.state).offer.clone());
+        let printed = offer.as_ref().and_then(|offer| end.printed(&offer.signature));
         let outcome = match (end, offer) {
             (End::Error(e), _) => Err(e),
             (End::Reply(..), None) => Err(Error::internal("a task has a reply and no service")),

@@ -151,13 +151,11 @@ impl Job {
 }
 
 impl End {
-    /// What the service printed, if it has failed.
-    pub fn printed(&self) -> Option<Printed> {
+    /// What the service printed, if it has not ended well.
+    pub fn printed(&self, signature: &Signature) -> Option<Printed> {
         match self {
-            End::Reply(_, returned, _) if reply::has_failed(&returned.reply) => {
-                reply::printed(&returned.reply)
-            }
-            _ => None,
+            End::Reply(_, returned, _) => reply::printed(signature, &returned.reply),
+            End::Error(_) => None,
         }
     }
 }

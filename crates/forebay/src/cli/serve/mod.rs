@@ -86,10 +86,14 @@ impl Serve {
         if file.extension().is_some_and(|e| e == "py") {
             return python::serve(self, file);
         }
-        Err(Error::bad(format!(
-            "{0} is no Python file; give a file of Python with functions marked @fb.service, or of a compiled library its \
-             interface file, too: forebay serve {0} --idl FILE",
-            file.display()
-        )))
+        let shown = file.display();
+        let known = |ending: &str| file.extension().is_some_and(|e| e == ending);
+        Err(Error::bad(match known("fbi") {
+            true => format!("{shown} is an interface file; write forebay serve --idl {shown}"),
+            false => format!(
+                "{shown} is no Python file; give a file of Python with functions marked @fb.service, or of a compiled \
+                 library its interface file, too: forebay serve LIBRARY.so --idl FILE.fbi"
+            ),
+        }))
     }
 }
