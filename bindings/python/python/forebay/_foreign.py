@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -50,12 +51,16 @@ def foreign(module: str, package: str, needs: str) -> Any:
         ) from None
 
 
-def interval(what: str, value: object, multiple_of: int = 1) -> int:
+def interval(what: str, value: Any, multiple_of: int = 1) -> int:
     """A number of steps between two heads, rows or states."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1 or value % multiple_of:
+    try:
+        number = 0 if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = 0
+    if number < 1 or number % multiple_of:
         known = "a positive integer" if multiple_of == 1 else f"a positive multiple of head = {multiple_of}"
         raise BadArgument(f"{what} = {value!r} is no number of steps; give {known}")
-    return value
+    return number
 
 
 class Heads:

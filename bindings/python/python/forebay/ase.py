@@ -83,7 +83,9 @@ class Observer:
     ) -> None:
         _is_known(dyn)
         self._run, self._dyn, self._renew = run, dyn, renew
-        interval("head", head)
+        head = interval("head", head)
+        if dyn.nsteps:  # ASE calls by its own count
+            interval("dyn.nsteps", dyn.nsteps, head)
         if n is not None:
             interval("n", n, head)
         self._heads = Heads(run, self._keep, self._note, interval("every", every, head), n)

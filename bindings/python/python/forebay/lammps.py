@@ -88,8 +88,8 @@ def run(
         raise BadArgument(
             "the adapter for LAMMPS is for one process; with several use run.steps(n, stride=head)"
         )
-    interval("head", head)
-    interval("n", n, head)
+    head = interval("head", head)
+    n = interval("n", n, head)
     at, position = lmp.extract_global("ntimestep"), run.position or 0
     if at != position:
         raise Conflict(
