@@ -25,7 +25,7 @@ PAGE = GUIDE / "foreign-loops.md"
 # Program, number of its last step, table of its history, steps between two rows.
 CODES = {
     "openmm": ("openmm_argon.py", 3000, "energies", 50),
-    "lammps": ("lammps_melt.py", 2000, "thermo", 10),
+    "lammps": ("lammps_melt.py", 2000, "thermo", 50),
     "ase": ("ase_copper.py", 300, "energies", 1),
     "pde": ("pde_spinodal.py", 20, "integrals", 1),
 }

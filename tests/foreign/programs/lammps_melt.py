@@ -53,4 +53,4 @@ else:
         lmp.commands_string(REST)
         aim = run.parameter("T", 3.0)
         with reported(state, run):
-            forebay.lammps.run(lmp, run, n, every=EVERY, variables={"T": aim})
+            forebay.lammps.run(lmp, run, n, thermo=50, every=EVERY, variables={"T": aim})

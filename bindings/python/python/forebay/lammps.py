@@ -2,7 +2,7 @@
 
 ::
 
-    run(lmp, run, n) --> run head pre no --> a row of thermo output, variables from parameters
+    run(lmp, run, n) --> run head pre no --> variables from parameters, every `thermo` steps a row of thermo output
                   ^          |
                   `----------'-- every `every` steps, at Save and at the end: a snapshot with a restart file of LAMMPS,
                                  and a set-up, so that a restart goes on as this program does, to the bit
@@ -68,19 +68,20 @@ def run(
     n: int,
     *,
     head: int = 10,
+    thermo: int = 100,
     every: int = 1000,
     variables: Mapping[str, Parameter] | None = None,
 ) -> None:
     """Computes up to step ``n``, in one process; ``lmp`` is a ``lammps.lammps`` with its box, atoms and forces.
 
     Every ``head`` steps steering acts: Stop, Step, Save and Quit, and ``variables``: the internal variables of LAMMPS
-    (``variable T internal 1.0``) that have the values of these parameters. A row goes into the history ``thermo`` there,
-    with the columns of LAMMPS' own ``thermo_style``. Every ``every`` steps, at Save and at the end the state is kept:
+    (``variable T internal 1.0``) that have the values of these parameters. Every ``thermo`` steps a row goes into the history
+    ``thermo``, with the columns of LAMMPS' own ``thermo_style``. Every ``every`` steps, at Save and at the end the state is kept:
     ``atoms/position`` and ``atoms/velocity`` (N, 3) in the units of the input, ``atoms/id``, ``atoms/type``, ``box`` (2, 3) as
     its lower and upper corner, and LAMMPS' restart file, from which :func:`restart` goes on.
 
-    LAMMPS counts the steps: at the first start it is to be at 0 (``reset_timestep 0``). ``n`` and ``every`` are multiples of
-    ``head``. Behind each state that is kept LAMMPS is set up anew, as between two ``run`` commands: numbers are those of
+    LAMMPS counts the steps: at the first start it is to be at 0 (``reset_timestep 0``). ``n``, ``thermo`` and ``every`` are
+    multiples of ``head``. Behind each state that is kept LAMMPS is set up anew, as between two ``run`` commands: numbers are those of
     ``run every``, said again and again. An end from outside ends this function, and :attr:`Run.ended_by` says why.
     Raises ``BadArgument``, and ``Conflict`` when LAMMPS is not at the step that the run is at.
     """
@@ -96,7 +97,8 @@ def run(
             f"LAMMPS is at step {at}, and the run at {position}; at the first start say  reset_timestep 0, later give the state "
             "with forebay.lammps.restart(run, lmp)"
         )
-    _Loop(lmp, run, head, dict(variables or {})).go(n, interval("every", every, head))
+    intervals = (n, interval("thermo", thermo, head), interval("every", every, head))
+    _Loop(lmp, run, head, dict(variables or {})).go(*intervals)
 
 
 class _Loop:
@@ -105,12 +107,12 @@ class _Loop:
     def __init__(self, lmp: Any, run: Run, head: int, variables: dict[str, Parameter]) -> None:
         self._lmp, self._run, self._head, self._variables = lmp, run, head, variables
         self._length, self._velocity, self._time = UNITS.get(lmp.extract_global("units"), ("", "", ""))
-        self._set_up = False
+        self._is_set_up = False
         self._table: Table | None = None
         self._given: dict[str, Any] = {}
         self._kept: dict[int, dict[str, Any]] = {}
 
-    def go(self, n: int, every: int) -> None:
+    def go(self, n: int, thermo: int, every: int) -> None:
         self._run.saves(self._keep, every=every)
         first = self._run.position
         if first is not None and THERMO in (kept := self._run.snapshots.at(first)):
@@ -119,12 +121,17 @@ class _Loop:
         for step in self._run.steps(n, start=self._run.position or 0, stride=self._head):
             for name, parameter in self._variables.items():
                 self._give(name, parameter.value)
-            self._note(step)
+            self._set_up()
+            if step % thermo == 0:
+                self._note(step)
             self._lmp.command(f"run {self._head} pre no post no")
             computed = True
         if computed:
-            assert self._run.position is not None, "the loop ended at a head"
-            self._note(self._run.position)
+            last = self._run.position
+            assert last is not None, "the loop ended at a head"
+            self._set_up()
+            if last % thermo == 0 or last == n:
+                self._note(last)
 
     def _give(self, name: str, value: Any) -> None:
         if self._given.get(name) != value:
@@ -134,11 +141,14 @@ class _Loop:
                 )
             self._given[name] = value
 
+    def _set_up(self) -> None:
+        """Once behind each state that is kept, as a program does that begins with it."""
+        if not self._is_set_up:
+            self._lmp.command("run 0 post no")
+            self._is_set_up = True
+
     def _note(self, step: int) -> None:
         """A row of what LAMMPS has printed of this step, which it does where it begins, too."""
-        if not self._set_up:
-            self._lmp.command("run 0 post no")
-            self._set_up = True
         found = self._kept.pop(step, None) or self._thermo()
         if self._table is None:
             columns = {name: "i64" if isinstance(value, int) else "f64" for name, value in found.items()}
@@ -159,7 +169,7 @@ class _Loop:
                     file = os.path.join(folder, "state")
                     self._lmp.command(f'write_restart "{file}"')
                     s.put(RESTART, np.fromfile(file, "u1"))
-                self._set_up = False
+                self._is_set_up = False
 
     def _atoms(self, s: Snapshot) -> None:
         """The atoms by their ids, for who looks at them; what a restart needs is in the file."""
