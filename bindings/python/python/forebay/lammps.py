@@ -114,15 +114,16 @@ class _Loop:
 
     def go(self, n: int, thermo: int, every: int) -> None:
         self._run.saves(self._keep, every=every)
-        first = self._run.position
-        if first is not None and THERMO in (kept := self._run.snapshots.at(first)):
+        first = self._run.position or 0
+        if first in self._run.snapshots.numbers and THERMO in (kept := self._run.snapshots.at(first)):
             self._kept = {first: json.loads(kept[THERMO])}
         computed = False
-        for step in self._run.steps(n, start=self._run.position or 0, stride=self._head):
+        for step in self._run.steps(n, start=first, stride=self._head):
             for name, parameter in self._variables.items():
                 self._give(name, parameter.value)
             self._set_up()
-            if step % thermo == 0:
+            # The row of its first step is there when this program was at it before.
+            if step % thermo == 0 and (step != first or not self._is_noted(step)):
                 self._note(step)
             self._lmp.command(f"run {self._head} pre no post no")
             computed = True
@@ -154,6 +155,9 @@ class _Loop:
             columns = {name: "i64" if isinstance(value, int) else "f64" for name, value in found.items()}
             self._table = self._run.table("thermo", {"step": "i64", **columns}, history=True)
         self._table.insert({"step": step, **found})
+
+    def _is_noted(self, step: int) -> bool:
+        return "thermo" in self._run.tables and len(self._run.table("thermo").select("step = ?", [step])) > 0
 
     def _thermo(self) -> dict[str, Any]:
         return {name: value for name, value in self._lmp.last_thermo().items() if name != "Step"}

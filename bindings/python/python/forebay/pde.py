@@ -67,10 +67,10 @@ class Tracker(_TrackerBase):  # type: ignore[misc]
     def initialize(self, field: Any, info: dict[str, Any] | None = None) -> float:
         """py-pde begins a solution."""
         end = (info or {}).get("controller", {}).get("t_end")
-        n = None
-        if end is not None and abs(end / self._interval - round(end / self._interval)) < 1e-6:
-            n = round(end / self._interval)
-        self._heads = Heads(self._run, self._keep, self._note, self._every, n)
+        self._end = None if end is None else float(end) / self._interval
+        # In a second solution it begins where the first one ended.
+        if self._heads is None:
+            self._heads = Heads(self._run, self._keep, self._note, self._every, None)
         names = [name for name, one in _fields(field) if _has_integral(one)]
         if names:
             columns = {"step": "i64", "time": "f64", **dict.fromkeys(names, "f64")}
@@ -84,7 +84,11 @@ class Tracker(_TrackerBase):  # type: ignore[misc]
         """py-pde has come to a point in time."""
         assert self._heads is not None, "py-pde initializes a tracker before it calls it"
         self._field, self._t = field, float(t)
-        if not self._heads.reach(round(t / self._interval)):
+        step = round(t / self._interval)
+        more = self._heads.reach(step)
+        if self._end is not None and abs(step - self._end) < 1e-6:
+            self._keep(step)
+        if not more:
             raise _base.FinishedSimulation(
                 f"the run is to end: {self._run.ended_by or 'its loop is finished'}"
             )
