@@ -7,7 +7,9 @@ import sys
 from pathlib import Path
 
 import forebay as fb
+import numpy as np
 import pytest
+from forebay._foreign import Heads, interval
 
 
 @pytest.mark.parametrize(
@@ -64,3 +66,16 @@ def test_an_end_from_outside_ends_a_block_and_nothing_else_does(run_dir: Path) -
         with pytest.raises(ZeroDivisionError), fb.ends():
             print(1 / 0)
     assert not issubclass(fb.Ended, fb.Error)
+
+
+def test_an_adapter_refuses_a_run_of_several_ranks_and_intervals_that_are_none(run_dir: Path) -> None:
+    with fb.open(run_dir) as run, fb.open(run_dir.with_name("two.fb"), rank=0, size=2) as two:
+        with pytest.raises(fb.BadArgument, match="the run has 2 ranks, and an adapter is for one process"):
+            Heads(two, print, print, 10, None)
+        for wrong in (0, -5, 2.5, True, "10", 15):
+            with pytest.raises(fb.BadArgument, match=r"every = .* give a positive multiple of head = 10"):
+                interval("every", wrong, 10)
+        heads = Heads(run, print, print, interval("every", np.int64(20), 10), 10)
+        assert heads.reach(0) and heads.reach(10) and heads.reach(10)
+        with pytest.raises(fb.Ended, match="the run is to end at step 20: its loop is finished"):
+            heads.reach_or_end(20)

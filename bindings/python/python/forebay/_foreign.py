@@ -63,12 +63,21 @@ def interval(what: str, value: Any, multiple_of: int = 1) -> int:
     return number
 
 
+def alone(run: Run) -> None:
+    """Refuses a run of several ranks: the state of the code would be put by each of them."""
+    if run.size != 1:
+        raise BadArgument(
+            f"the run has {run.size} ranks, and an adapter is for one process; use run.reach and run.saves with the part of each rank"
+        )
+
+
 class Heads:
     """The heads of a code that calls back."""
 
     def __init__(
         self, run: Run, keep: Callable[[int], object], note: Callable[[int], None], every: int, n: int | None
     ) -> None:
+        alone(run)
         self._run, self._note, self._n = run, note, n
         self._last: int | None = None
         self._more = True

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ._forebay import BadArgument, Conflict
-from ._foreign import foreign, interval
+from ._foreign import alone, foreign, interval
 from ._run import RestartSnapshot, Run
 from ._snapshots import Snapshot
 from ._tables import Table
@@ -85,9 +85,10 @@ def run(
     ``run every``, said again and again. An end from outside ends this function, and :attr:`Run.ended_by` says why.
     Raises ``BadArgument``, and ``Conflict`` when LAMMPS is not at the step that the run is at.
     """
-    if run.size != 1 or lmp.extract_setting("world_size") != 1:
+    alone(run)
+    if (ranks := lmp.extract_setting("world_size")) != 1:
         raise BadArgument(
-            "the adapter for LAMMPS is for one process; with several use run.steps(n, stride=head)"
+            f"LAMMPS has {ranks} processes, and its adapter is for one; use run.steps(n, stride=head)"
         )
     head = interval("head", head)
     n = interval("n", n, head)

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from ._forebay import BadArgument, Conflict
-from ._foreign import Heads, foreign, interval
+from ._foreign import Heads, foreign
+from ._foreign import interval as steps_between
 from ._run import RestartSnapshot, Run
 from ._tables import Table
 
@@ -60,7 +61,7 @@ class Tracker(_TrackerBase):  # type: ignore[misc]
             raise BadArgument(f"interval = {interval!r} is no span of time; give a positive number")
         super().__init__(interval)
         self._run, self._interval = run, float(interval)
-        self._every = _every(every)
+        self._every = steps_between("every", every)
         self._heads: Heads | None = None
         self._table: Table | None = None
 
@@ -105,10 +106,6 @@ class Tracker(_TrackerBase):  # type: ignore[misc]
             if s.taken:
                 for name, one in _fields(self._field):
                     s.put(name, one.data)
-
-
-def _every(every: int) -> int:
-    return interval("every", every)
 
 
 def _fields(state: Any) -> list[tuple[str, Any]]:
