@@ -1,7 +1,7 @@
 # One line of work each; what it takes stands in scripts/. `make help` lists them.
 # Long lines of a recipe are not echoed: each script says itself what it does.
 
-.PHONY: help setup web build demo test deep chaos bench install wheel docs clean tidy
+.PHONY: help setup web build demo test deep chaos foreign bench install wheel docs clean tidy
 .DEFAULT_GOAL := help
 
 CLIENT ?= python
@@ -34,6 +34,9 @@ deep: ## longer checks, wanting tools that the tests do not: loom, Miri, arm64, 
 
 chaos: ## kill processes of every role at random moments (SEED=a new one KILLS=300 JSON=)
 	@scripts/chaos "$(SEED)" "$(KILLS)" $(if $(JSON),--json)
+
+foreign: ## test the adapters with OpenMM, LAMMPS, ASE, py-pde and FiPy, in an environment of their own
+	@scripts/foreign
 
 bench: ## measure, beside others and the machine's own limits (QUICK=1 shorter, PUBLISH=1 into docs/)
 	@scripts/bench $(if $(QUICK),--quick) $(if $(PUBLISH),--publish)

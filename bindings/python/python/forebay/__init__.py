@@ -55,6 +55,7 @@ from ._forebay import (
     VersionMismatch,
 )
 from ._forebay import __version__ as __version__
+from ._foreign import Ended, ends
 from ._maps import Map, Progress
 from ._page import Page
 from ._placements import ServerView, TaskView
@@ -80,6 +81,7 @@ __all__ = [
     "DataSet",
     "DataSetHandle",
     "Diagram",
+    "Ended",
     "Error",
     "FailedCall",
     "Full",
@@ -117,6 +119,7 @@ __all__ = [
     "call_async",
     "cancel_all",
     "connect",
+    "ends",
     "map",
     "open",
     "probe_any",
