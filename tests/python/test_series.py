@@ -64,7 +64,12 @@ def test_arrays_that_differ_or_lack_are_told_by_step(run_dir: Path) -> None:
             run.series("TT")
         with pytest.raises(fb.NotFound, match="the nearest: 0 and 5"):
             run.series("T", steps=[0, 3])
-        for wrong in ({"steps": []}, {"missing": "zero"}, {"missing": "nan", "ragged": True}):
+        for wrong in (
+            {"steps": []},
+            {"steps": slice(0, 5)},
+            {"missing": "zero"},
+            {"missing": "nan", "ragged": True},
+        ):
             with pytest.raises(fb.BadArgument):
                 run.series("T", **wrong)  # type: ignore[call-overload]
 

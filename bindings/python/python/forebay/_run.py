@@ -357,6 +357,10 @@ class Run:
         """
         if missing not in ("raise", "nan"):
             raise BadArgument(f'missing = {missing!r} is neither "raise" nor "nan"')
+        if steps is not None and not isinstance(steps, Iterable):
+            raise BadArgument(
+                f"steps = {steps!r} names no steps; give their numbers, such as range(0, 1000, 10)"
+            )
         numbers = None if steps is None else [step_number(step) for step in steps]
         if numbers == []:
             raise BadArgument("steps names no step; leave it out for all complete snapshots")
