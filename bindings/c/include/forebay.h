@@ -824,7 +824,9 @@ fb_status fb_table_count(fb_table *table, int64_t *count);
 
 /* Reads the points of a history: the columns step and t, and one for each curve, NaN where it has no point at that step
    and t. Free the rows with fb_rows_free. */
-fb_status fb_history(fb_run *run, const char *title, fb_rows **rows);
+fb_status fb_history(fb_run *run,
+                     const char *title,
+                     fb_rows **rows);
 
 /* Reads with SQL; statements that write are refused. Free the rows with fb_rows_free. */
 fb_status fb_sql(fb_run *run, const char *query, const fb_arg *args, int nargs, fb_rows **rows);
