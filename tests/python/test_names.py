@@ -61,7 +61,7 @@ def _stub() -> dict[str, set[str]]:
 
 
 def _public(thing: type) -> set[str]:
-    dunder = {"__new__", "__len__", "__iter__", "__next__"}
+    dunder = {"__new__", "__len__", "__iter__", "__next__", "__arrow_c_stream__"}
     return {n for n in vars(thing) if not n.startswith("_") or n in dunder}
 
 

@@ -673,6 +673,31 @@ fb_status fb_snapshot_get_part(fb_snapshot *snapshot,
                                const int64_t *step,
                                const fb_array *array);
 
+/* --- one array over many steps ------------------------------------------------------------- */
+
+/* What may go with a series. Zero is the default of every member. */
+typedef struct {
+    /* sizeof(fb_series_opts). */
+    size_t size;
+    /* The element with which the part of each array begins, one index an axis; NULL: the arrays are wanted whole. */
+    const int64_t *offset;
+    /* Every how many-th element is taken along each axis; NULL: every one. */
+    const int64_t *step;
+    /* 1: NaN stands for the array of a step that has none, if it is of floats or complex numbers; 0: that is FB_NOT_FOUND. */
+    int missing_nan;
+} fb_series_opts;
+
+/* Reads one array of the snapshots over time, or the same part of it at each step: the first axis of `array` is that of
+   the steps, the others are those of the part. `steps`: `count` numbers of snapshots, in the order in which they are
+   wanted; NULL: all complete ones, as fb_snapshots lists them. `opts` may be NULL.
+   FB_CONFLICT if the arrays differ in dtype or shape; the text names the first step at which they do. */
+fb_status fb_series(fb_run *run,
+                    const char *name,
+                    const int64_t *steps,
+                    int64_t count,
+                    const fb_array *array,
+                    const fb_series_opts *opts);
+
 /* --- arguments of calls and of SQL --------------------------------------------------------- */
 
 /* An argument of a call: one for each parameter of the signature, in its order, results included. Make
@@ -796,6 +821,12 @@ fb_status fb_table_delete(fb_table *table,
 
 /* The number of rows. */
 fb_status fb_table_count(fb_table *table, int64_t *count);
+
+/* Reads the points of a history: the columns step and t, and one for each curve, NaN where it has no point at that step
+   and t. Free the rows with fb_rows_free. */
+fb_status fb_history(fb_run *run,
+                     const char *title,
+                     fb_rows **rows);
 
 /* Reads with SQL; statements that write are refused. Free the rows with fb_rows_free. */
 fb_status fb_sql(fb_run *run, const char *query, const fb_arg *args, int nargs, fb_rows **rows);

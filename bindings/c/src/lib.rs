@@ -34,6 +34,7 @@ mod references;
 mod requests;
 mod rows;
 mod run;
+mod series;
 mod server;
 mod signals;
 mod snapshot;

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int};
 
-use forebay::{ArrayMeta, Cell, Column, DType, Error, Order, Result, Scalar, Table, TableOptions};
+use forebay::{ArrayMeta, Cell, Column, DType, Error, Order, Result, Rows, Scalar, Table, TableOptions};
 
 use crate::args::{fb_arg, sql_args};
 use crate::arrays::{Given, fb_array};
@@ -318,6 +318,23 @@ pub extern "C" fn fb_table_count(table: *mut fb_table, count: *mut i64) -> fb_st
         let object = handle::get(table)?;
         let out = given::out(count, "count")?;
         out.set(object.table.len()? as i64);
+        Ok(())
+    })
+}
+
+/// Reads the points of a history: the columns step and t, and one for each curve, NaN where it has no point at that step
+/// and t. Free the rows with fb_rows_free.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_history(run: *mut fb_run, title: *const c_char, rows: *mut *mut fb_rows) -> fb_status {
+    status(|| {
+        let object = handle::get(run)?;
+        let out = given::out(rows, "rows")?;
+        let found = object.run.history(given::text(title, "title")?)?;
+        let count = found.first().map_or(0, |column| column.len());
+        let row = |row| found.iter().map(|column| column.cell(row)).collect();
+        let columns = found.iter().map(|column| column.name.clone()).collect();
+        let rows = Rows { columns, rows: (0..count).map(row).collect() };
+        out.set(handle::give(RowsObject::of(rows)?, object.owner)?);
         Ok(())
     })
 }

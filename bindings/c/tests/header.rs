@@ -14,6 +14,7 @@ const SECTIONS: &[(&str, &str)] = &[
     ("attrs", "attributes"),
     ("snapshot", "snapshots being taken"),
     ("kept", "complete snapshots"),
+    ("series", "one array over many steps"),
     ("args", "arguments of calls and of SQL"),
     ("tables", "tables"),
     ("rows", "rows of a query"),

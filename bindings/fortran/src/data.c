@@ -174,6 +174,46 @@ fb_status fbf_get(fb_run *run, fb_snapshot *snapshot, const char *name, int64_t 
     return read_some(&from, dtype, &e, ndim, offset, count, step);
 }
 
+/* The library has the steps along the first axis, Fortran along the last one. */
+fb_status fbf_series(fb_run *run, const char *name, fb_dtype dtype, int truth, const CFI_cdesc_t *array,
+                     const int64_t *steps, int64_t count, int ndim, const int64_t *offset, const int64_t *step,
+                     int missing_nan)
+{
+    const fb_series_opts opts = {.size = sizeof opts, .offset = offset, .step = step, .missing_nan = missing_nan};
+    int64_t shape[FB_MAX_RANK + 1] = {0}, strides[FB_MAX_RANK + 1] = {0};
+    struct elements e;
+    struct passed p = {0};
+    fb_status status = elements_of(array, dtype, truth, &e);
+    if (status == FB_OK && e.ndim == 0)
+        return refuse(FB_BAD_ARGUMENT, "the array of a series has no axis; its last one is that of the steps");
+    if (status == FB_OK)
+        status = pass_out(&e, dtype, &p);
+    if (status != FB_OK)
+        return status;
+    int last = p.array.ndim - 1, axes = last;
+    for (int axis = 0; axis < last; axis++) {
+        shape[axis + 1] = p.array.shape[axis];
+        strides[axis + 1] = p.array.strides[axis];
+    }
+    /* One element of each array. */
+    for (; offset && last == 0 && axes < ndim; axes++) {
+        shape[axes + 1] = 1;
+        strides[axes + 1] = p.array.strides[0];
+    }
+    if (offset && axes != ndim) {
+        pass_free(&p);
+        return refuse(FB_BAD_ARGUMENT, "offset has %d elements, and the array %d axes before that of the steps", ndim, last);
+    }
+    shape[0] = p.array.shape[last];
+    strides[0] = p.array.strides[last];
+    const fb_array turned = {.dtype = dtype, .ndim = axes + 1, .shape = shape, .strides = strides, .data = p.array.data};
+    status = fb_series(run, name, steps, count, &turned, &opts);
+    if (status == FB_OK)
+        pass_back(&e, &p);
+    pass_free(&p);
+    return status;
+}
+
 /* What stands behind `where` in the calls of a snapshot. */
 static const int64_t *offset_of(int where, const int64_t *offset)
 {

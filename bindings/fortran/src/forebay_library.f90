@@ -323,6 +323,13 @@ module forebay_library
       type(c_ptr), value :: snapshot, name, array
       integer(c_int64_t), intent(in), optional :: offset(*), step(*)
     end function lib_snapshot_get_part
+    integer(c_int) function lib_series(run, name, steps, count, array, opts) &
+        bind(c, name='fb_series')
+      import
+      type(c_ptr), value :: run, name, array, opts
+      integer(c_int64_t), intent(in), optional :: steps(*)
+      integer(c_int64_t), value :: count
+    end function lib_series
     integer(c_int) function lib_table_open(run, name, columns, ncolumns, opts, table) &
         bind(c, name='fb_table_open')
       import
@@ -381,6 +388,11 @@ module forebay_library
       type(c_ptr), value :: table
       integer(c_int64_t), intent(inout), optional :: count
     end function lib_table_count
+    integer(c_int) function lib_history(run, title, rows) bind(c, name='fb_history')
+      import
+      type(c_ptr), value :: run, title
+      type(c_ptr), intent(inout) :: rows
+    end function lib_history
     integer(c_int) function lib_sql(run, query, args, nargs, rows) bind(c, name='fb_sql')
       import
       type(c_ptr), value :: run, query, args

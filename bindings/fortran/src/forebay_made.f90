@@ -17,7 +17,7 @@ module forebay_made
   public :: fb_snapshot_end, fb_snapshot_discard, fb_snapshot_wait, fb_snapshot_free
   public :: fb_snapshots, fb_snapshot_at, fb_snapshot_last, fb_checkpoint, fb_snapshot_step, fb_snapshot_parameters, &
         fb_snapshot_passed, fb_snapshot_names, fb_snapshot_info
-  public :: fb_table_free, fb_tables, fb_table_count
+  public :: fb_table_free, fb_tables, fb_table_count, fb_history
   public :: fb_rows_free, fb_rows_count, fb_rows_name, fb_rows_is_null
   public :: fb_ended_by, fb_finish, fb_monitor, fb_monitor_url, fb_diagram_free
   public :: fb_patience, fb_silence, fb_place_by, fb_disconnect, fb_services, fb_signature
@@ -359,6 +359,23 @@ contains
     character(len=*), intent(inout), optional :: errmsg
     call settle(lib_table_count(id(table%at), count), stat, errmsg)
   end subroutine fb_table_count
+
+  !> Reads the points of a history: the columns step and t, and one for each curve, NaN where it has no point at
+  !> that step and t.
+  subroutine fb_history(run, title, rows, stat, errmsg)
+    type(fb_run), intent(in) :: run
+    character(len=*), intent(in) :: title
+    type(fb_rows), intent(inout) :: rows
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    character(kind=c_char), allocatable, target :: c_title(:)
+    type(c_ptr) :: made
+    integer(c_int) :: status
+    made = c_null_ptr
+    status = lib_history(id(run%at), text(title, c_title), made)
+    if (status == FB_OK) call hold(rows%at, OF_ROWS, made)
+    call settle(status, stat, errmsg)
+  end subroutine fb_history
 
   ! --- rows of a query -----------------------------------------------------------------------------
 

@@ -46,6 +46,15 @@ module forebay_shim
       type(*), intent(inout) :: array(..)
       integer(c_int) :: status
     end function fbf_get
+    function fbf_series(run, name, dtype, truth, array, steps, count, ndim, offset, step, missing_nan) &
+        bind(c) result(status)
+      import
+      type(c_ptr), value :: run, name, steps, offset, step
+      integer(c_int64_t), value :: count
+      integer(c_int), value :: dtype, truth, ndim, missing_nan
+      type(*), intent(inout) :: array(..)
+      integer(c_int) :: status
+    end function fbf_series
     function fbf_snapshot_put(snapshot, name, dtype, truth, array, place, offset, global, units) bind(c) result(status)
       import
       type(c_ptr), value :: snapshot, name, offset, global, units

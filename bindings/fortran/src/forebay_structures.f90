@@ -101,6 +101,13 @@ module forebay_structures
     integer(c_int) :: finished = 0
   end type fb_step_info
 
+  type, public, bind(c) :: lib_series_opts_struct
+    integer(c_size_t) :: size = 0
+    type(c_ptr) :: offset = c_null_ptr
+    type(c_ptr) :: step = c_null_ptr
+    integer(c_int) :: missing_nan = 0
+  end type lib_series_opts_struct
+
   type, public, bind(c) :: lib_arg_struct
     integer(c_int) :: kind = 0
     integer(c_int) :: direction = 0

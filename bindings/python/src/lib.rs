@@ -9,6 +9,7 @@
 mod arrays;
 mod bag;
 mod calls;
+mod columns;
 mod errors;
 mod ffi;
 mod future;
@@ -39,6 +40,7 @@ fn _forebay(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<kept::Kept>()?;
     module.add_class::<kept::KeptSnapshots>()?;
     module.add_class::<table::Table>()?;
+    module.add_class::<columns::Columns>()?;
     module.add_class::<watch::Diagram>()?;
     module.add_class::<watch::Parameter>()?;
     module.add_class::<watch::Steps>()?;

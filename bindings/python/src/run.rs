@@ -1,13 +1,14 @@
 //! A run, as the Python class of the same name needs it. Descriptors travel as JSON text.
 
 use forebay::{
-    Column, Elsewhere, LateErrors, Level, Mode, OpenOptions, PutOptions, Selection, Slice, TableOptions,
-    Target, WhenFull,
+    Array, Column, Elsewhere, LateErrors, Level, Mode, OpenOptions, Order, PutOptions, Selection,
+    SeriesOptions, Slice, TableOptions, Target, WhenFull,
 };
 use pyo3::prelude::*;
 use serde_json::{Map, Value};
 
 use crate::arrays::{self, PutSource};
+use crate::columns::Columns;
 use crate::kept::{Kept, KeptSnapshots};
 use crate::snapshot::Snapshot;
 use crate::table::{Table, rows_to_python};
@@ -234,7 +235,11 @@ impl Run {
     ) -> PyResult<(Vec<String>, Bound<'py, PyAny>)> {
         let args = values(&args)?;
         let rows = released(py, || self.inner.sql(query, &args))?;
-        rows_to_python(py, rows, &[])
+        rows_to_python(py, rows)
+    }
+
+    fn history(&self, py: Python<'_>, title: &str) -> PyResult<Columns> {
+        released(py, || self.inner.history(title)).map(Columns::new)
     }
 
     fn snapshot(&self, py: Python<'_>, step: i64, time: Option<f64>) -> PyResult<Snapshot> {
@@ -243,6 +248,35 @@ impl Run {
 
     fn snapshots(&self, py: Python<'_>) -> PyResult<KeptSnapshots> {
         released(py, || self.inner.snapshots()).map(KeptSnapshots::new)
+    }
+
+    /// Shape and order of an array that is alike in these steps.
+    fn series_shape(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        steps: Option<Vec<i64>>,
+        fill: bool,
+    ) -> PyResult<Vec<u64>> {
+        let options = SeriesOptions { steps, fill, ..SeriesOptions::default() };
+        let meta = released(py, || self.inner.series_info(name, &options))?;
+        Ok(meta.shape.extents().to_vec())
+    }
+
+    /// The arrays as one, and whether steps are along its first axis; else along its last one.
+    fn series<'py>(
+        &self,
+        py: Python<'py>,
+        name: &str,
+        axes: Option<Vec<Axis>>,
+        steps: Option<Vec<i64>>,
+        fill: bool,
+    ) -> PyResult<(Bound<'py, PyAny>, bool)> {
+        let options = SeriesOptions { selection: selection(axes).unwrap_or_default(), steps, fill };
+        let found = released(py, || self.inner.series(name, &options))?;
+        let meta = found.stacked().map_err(|e| errors::raise(py, &e))?;
+        let stacked = arrays::to_python(py, Array { meta, bytes: found.bytes })?;
+        Ok((stacked, meta.order == Order::C))
     }
 
     fn restart(&self, py: Python<'_>, tag: Option<&str>, strict: bool) -> PyResult<Option<RestartParts>> {

@@ -1,10 +1,11 @@
 //! Tables: rows as tuples of plain Python values.
 
-use forebay::{Cell, DType, Rows};
+use forebay::{Cell, Rows, Select};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyList, PyString, PyTuple};
 
+use crate::columns::Columns;
 use crate::waits::released;
 use crate::{errors, json};
 
@@ -26,25 +27,17 @@ impl Table {
     }
 }
 
-/// Column names and a list of tuples; truth values are told from integers by the dtypes of the
-/// columns, where they are known.
-pub fn rows_to_python<'py>(
-    py: Python<'py>,
-    rows: Rows,
-    dtypes: &[&str],
-) -> PyResult<(Vec<String>, Bound<'py, PyAny>)> {
+/// Column names and a list of tuples.
+pub fn rows_to_python<'py>(py: Python<'py>, rows: Rows) -> PyResult<(Vec<String>, Bound<'py, PyAny>)> {
     let list = PyList::empty(py);
-    let truth: Vec<bool> =
-        (0..rows.columns.len()).map(|at| dtypes.get(at) == Some(&DType::Bool.name())).collect();
     for row in rows.rows {
-        let cells: PyResult<Vec<_>> =
-            row.into_iter().zip(&truth).map(|(cell, truth)| cell_to_python(py, cell, *truth)).collect();
+        let cells: PyResult<Vec<_>> = row.into_iter().map(|cell| cell_to_python(py, cell, false)).collect();
         list.append(PyTuple::new(py, cells?)?)?;
     }
     Ok((rows.columns, list.into_any()))
 }
 
-fn cell_to_python(py: Python<'_>, cell: Cell, truth: bool) -> PyResult<Py<PyAny>> {
+pub fn cell_to_python(py: Python<'_>, cell: Cell, truth: bool) -> PyResult<Py<PyAny>> {
     match cell {
         Cell::Null => Ok(py.None()),
         Cell::Int(v) if truth => (v != 0).into_py_any(py),
@@ -57,7 +50,7 @@ fn cell_to_python(py: Python<'_>, cell: Cell, truth: bool) -> PyResult<Py<PyAny>
 }
 
 /// A cell of the column of that name.
-fn cell_from_python(value: &Bound<'_, PyAny>, table: &str, column: &str) -> PyResult<Cell> {
+pub fn cell_from_python(value: &Bound<'_, PyAny>, table: &str, column: &str) -> PyResult<Cell> {
     let py = value.py();
     let refused = |why: String| errors::bad(py, format!("table {table:?}, column {column:?}: {why}"));
     if let Ok(real) = value.cast::<PyFloat>() {
@@ -117,22 +110,29 @@ impl Table {
         released(py, || self.inner.insert(&cells))
     }
 
-    fn select<'py>(
+    fn insert_columns(&self, py: Python<'_>, columns: &Columns) -> PyResult<()> {
+        released(py, || self.inner.insert_columns(columns.values()))
+    }
+
+    /// Columns; of rows behind the one of number `after`, if that is given, and then the number of the last one.
+    #[expect(clippy::too_many_arguments, reason = "one for each option of `select`")]
+    fn select(
         &self,
-        py: Python<'py>,
+        py: Python<'_>,
         columns: Vec<String>,
-        condition: &str,
-        args: Vec<Bound<'py, PyAny>>,
-    ) -> PyResult<(Vec<String>, Bound<'py, PyAny>)> {
-        let args: Vec<_> = args.iter().map(json::scalar_from_python).collect::<PyResult<_>>()?;
-        let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
-        let rows = released(py, || self.inner.select(&columns, condition, &args))?;
-        let dtype = |name: &String| {
-            let known = self.inner.columns().iter().find(|c| c.name == *name);
-            known.map_or("", |c| c.dtype.as_str())
-        };
-        let dtypes: Vec<&str> = rows.columns.iter().map(dtype).collect();
-        rows_to_python(py, rows, &dtypes)
+        condition: String,
+        args: Vec<Bound<'_, PyAny>>,
+        order: Vec<(String, bool)>,
+        limit: Option<u64>,
+        after: Option<i64>,
+    ) -> PyResult<(Columns, Option<i64>)> {
+        let args = args.iter().map(json::scalar_from_python).collect::<PyResult<_>>()?;
+        let wanted = Select { table: String::new(), condition, args, columns, order, limit, after };
+        let mut found = released(py, || self.inner.select_columns(wanted))?;
+        let numbers = if after.is_some() { found.pop() } else { None };
+        let last = numbers.filter(|n| !n.is_empty()).map(|n| n.cell(n.len() - 1));
+        let last = last.and_then(|cell| if let Cell::Int(number) = cell { Some(number) } else { None });
+        Ok((Columns::new(found), last))
     }
 
     fn update(

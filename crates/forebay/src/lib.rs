@@ -33,6 +33,7 @@ mod owner;
 mod reads;
 mod remote;
 mod run;
+mod series;
 mod steps;
 mod table;
 mod watch;
@@ -46,8 +47,11 @@ pub use forebay_client::run::{
     Allocated, ArrayOptions, Diagram, LoopHead as Steps, Parameter, PutOptions, StepWriter as Snapshot, View,
     Warn,
 };
-pub use forebay_store::catalog::{Checkpoint, Rows};
+pub use forebay_store::catalog::{Checkpoint, Rows, fits};
+pub use forebay_store::{Series, SeriesOptions};
+pub use forebay_types::columns::ColumnValues;
 pub use forebay_types::control::{Column, Elsewhere, LateErrors, Mode, PageLinks, Target, WhenFull};
+pub use forebay_types::reading::Select;
 pub use forebay_types::record::{Cell, Place};
 pub use forebay_types::watch::{Kind, Reduce, Scale};
 pub use forebay_types::{

@@ -3,8 +3,9 @@
 use forebay_client::remote::{RemoteArray, RemoteReader};
 use forebay_store::catalog::{Moment, Rows};
 use forebay_store::{Answer, Reader};
+use forebay_types::columns::ColumnValues;
 use forebay_types::reading::{Question, Wanted};
-use forebay_types::{Error, Result, Selection};
+use forebay_types::{DType, Error, Result, Selection};
 use serde::de::DeserializeOwned;
 
 use crate::Array;
@@ -47,6 +48,26 @@ impl Reads {
             Here(reader) => reader.answer(question)?.try_into(),
             There(reader) => reader.rows(question).map(|(columns, rows)| Rows { columns, rows }),
         }
+    }
+
+    /// The answer to one whose answer is rows, by columns; `dtype_of` says of what dtype the one of a name is.
+    pub fn columns(
+        &self,
+        question: &Question,
+        dtype_of: impl Fn(&str) -> Result<DType>,
+    ) -> Result<Vec<ColumnValues>> {
+        match (self, question) {
+            (Here(reader), Question::Select(wanted)) => return reader.columns(wanted),
+            (Here(reader), Question::History(title)) => return reader.history(title),
+            _ => {}
+        }
+        let found = self.rows(question)?;
+        let column = |name: &String| Ok(ColumnValues::new(name.as_str(), dtype_of(name)?));
+        let mut columns = found.columns.iter().map(column).collect::<Result<Vec<_>>>()?;
+        for row in &found.rows {
+            columns.iter_mut().zip(row).try_for_each(|(column, cell)| column.push(cell))?;
+        }
+        Ok(columns)
     }
 
     /// An array, or the part of it that is wanted.

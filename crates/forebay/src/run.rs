@@ -9,10 +9,11 @@ use forebay_client::remote::{RemoteReader, RemoteRun};
 use forebay_client::run::{Session, Warn};
 use forebay_store::Reader;
 use forebay_store::catalog::DataRow;
+use forebay_types::columns::ColumnValues;
 use forebay_types::control::{LateErrors, Mode, PageLinks, Restarted, TableInfo, Target};
 use forebay_types::reading::{Question, Wanted};
 use forebay_types::watch::{Diagram as DeclaredDiagram, Kind, Parameter as DeclaredParameter};
-use forebay_types::{Code, Error, Result, Selection};
+use forebay_types::{Code, DType, Error, Result, Selection};
 use serde_json::{Map, Value};
 
 use crate::owner::Owner;
@@ -296,6 +297,13 @@ impl Run {
         self.settled()?.rows(&Question::Sql { text: query.to_owned(), args: args.to_vec() })
     }
 
+    /// The points of a history by columns: `step`, `t`, and one for each curve, NaN where it has no point at that step and
+    /// t. `NotFound` names the histories there are.
+    pub fn history(&self, title: &str) -> Result<Vec<ColumnValues>> {
+        let dtype = |name: &str| Ok(if name == "step" { DType::I64 } else { DType::F64 });
+        self.settled()?.columns(&Question::History(title.to_owned()), dtype)
+    }
+
     // --- snapshots ---------------------------------------------------------------------------
 
     /// Begins a snapshot: the state after `step` steps, which is what the loop head finds before it computes step
@@ -309,11 +317,16 @@ impl Run {
     /// The complete snapshots. A single rank sees those that it ended (this waits for the disk);
     /// of several ranks, what is durable.
     pub fn snapshots(&self) -> Result<KeptSnapshots> {
+        KeptSnapshots::of(self.settled_steps()?)
+    }
+
+    /// The reader, after the snapshots that a single rank has ended are complete.
+    pub(crate) fn settled_steps(&self) -> Result<Arc<Reads>> {
         if let Some(session) = &self.inner.session {
             self.open()?;
             session.settle_steps()?;
         }
-        KeptSnapshots::of(self.reader()?)
+        self.reader()
     }
 
     /// The last complete snapshot, if any: short for `snapshots()?.last()`.

@@ -1,7 +1,8 @@
 //! Relational tables with typed columns and units.
 
+use forebay_types::columns::ColumnValues;
 use forebay_types::control::{Column, TableInfo};
-use forebay_types::reading::Question;
+use forebay_types::reading::{Question, Select};
 use forebay_types::record::Cell;
 use forebay_types::{Code, DType, Error, Result};
 use serde_json::{Map, Value};
@@ -64,32 +65,67 @@ impl Table {
         self.run.session()?.insert(&self.info, rows)
     }
 
+    /// Adds as many rows as each of these columns has; one of the table's that is not among them has no value in them.
+    /// Pipelined; durable at flush.
+    pub fn insert_columns(&self, columns: &[ColumnValues]) -> Result<()> {
+        let within =
+            |e: Error, column: &str| e.within(format_args!("table {:?}, column {column:?}", self.name()));
+        let names: Vec<&str> = self.columns().iter().map(|c| c.name.as_str()).collect();
+        for (at, column) in columns.iter().enumerate() {
+            if !names.contains(&column.name.as_str()) {
+                let (name, known) = (&column.name, names.join(", "));
+                return Err(Error::bad(format!(
+                    "the table {:?} has no column {name:?}; it has {known}",
+                    self.name()
+                )));
+            }
+            if columns[..at].iter().any(|c| c.name == column.name) {
+                return Err(Error::bad(format!("the column {:?} is given twice", column.name)));
+            }
+        }
+        let rows = columns.first().map_or(0, ColumnValues::len);
+        if let Some(other) = columns.iter().find(|c| c.len() != rows) {
+            return Err(Error::bad(format!(
+                "the column {:?} has {} values and {:?} has {rows}; give columns of one length",
+                other.name,
+                other.len(),
+                columns[0].name
+            )));
+        }
+        let mut given = Vec::with_capacity(names.len());
+        for declared in self.columns() {
+            let found = columns.iter().find(|c| c.name == declared.name);
+            let dtype = DType::parse(&declared.dtype)?;
+            // What is of the column's own dtype fits.
+            if let Some(column) = found.filter(|c| c.dtype != dtype) {
+                let fits = |row| forebay_store::catalog::fits(&column.cell(row), dtype);
+                (0..rows).try_for_each(fits).map_err(|e| within(e, &declared.name))?;
+            }
+            given.push(found);
+        }
+        let none = Cell::Null;
+        self.run.session()?.insert_rows(&self.info, rows, |row, w| {
+            given.iter().for_each(|column| column.map_or_else(|| none.clone(), |c| c.cell(row)).encode(w));
+        })
+    }
+
     /// Reads rows, in the order they came, where an SQL condition with `?` holds (empty: all);
     /// all columns, or those named.
     pub fn select(&self, columns: &[&str], condition: &str, args: &[Value]) -> Result<Rows> {
+        let columns = columns.iter().map(|c| (*c).to_owned()).collect();
         let (table, condition) = (self.name().to_owned(), condition.to_owned());
-        let question = Question::Select { table, condition, args: args.to_vec() };
-        let rows = self.run.settled()?.rows(&question)?;
-        if columns.is_empty() {
-            return Ok(rows);
-        }
-        let wanted: Vec<usize> = columns
-            .iter()
-            .map(|c| {
-                let at = rows.columns.iter().position(|known| known == c);
-                at.ok_or_else(|| {
-                    let known = rows.columns.join(", ");
-                    Error::new(
-                        Code::NotFound,
-                        format!("the table {:?} has no column {c:?}; it has {known}", self.name()),
-                    )
-                })
-            })
-            .collect::<Result<_>>()?;
-        Ok(Rows {
-            columns: columns.iter().map(|c| (*c).to_owned()).collect(),
-            rows: rows.rows.iter().map(|row| wanted.iter().map(|i| row[*i].clone()).collect()).collect(),
-        })
+        let wanted = Select { table, condition, args: args.to_vec(), columns, ..Select::default() };
+        self.run.settled()?.rows(&Question::Select(wanted))
+    }
+
+    /// Reads rows by columns: those that are wanted, in the order and up to the limit given; `wanted.table` is this one.
+    pub fn select_columns(&self, wanted: Select) -> Result<Vec<ColumnValues>> {
+        let wanted = Select { table: self.name().to_owned(), ..wanted };
+        let dtype_of = |name: &str| {
+            let declared = self.columns().iter().find(|c| c.name == name);
+            declared.map_or(Ok(DType::I64), |c| DType::parse(&c.dtype))
+        };
+        self.run.settled()?.columns(&Question::Select(wanted), dtype_of)
     }
 
     /// Changes rows where the condition holds: each column named gets one value; returns how many.

@@ -4,7 +4,9 @@
 use crate::catalog::{Checkpoint, DataRow, Moment, Rows, StepRow};
 use crate::located::Located;
 use crate::reader::Reader;
+use crate::series::SeriesStep;
 use crate::stepfile::Entry;
+use forebay_types::columns::ColumnValues;
 use forebay_types::control::TableInfo;
 use forebay_types::reading::{Question, Wanted};
 use forebay_types::{Error, Result};
@@ -69,6 +71,8 @@ answers! {
     StepNames(Vec<String>),
     /// An array of a step.
     StepInfo(Entry),
+    /// An array at many steps.
+    Series(Vec<SeriesStep>),
     /// The checkpoints.
     Checkpoints(Vec<Checkpoint>),
 }
@@ -83,7 +87,8 @@ impl Reader {
             Question::Attrs(target) => Answer::Attrs(self.attrs(target)?),
             Question::Tables => Answer::Tables(self.tables()?),
             Question::Table(name) => Answer::Table(self.table(name)?),
-            Question::Select { table, condition, args } => Answer::Rows(self.select(table, condition, args)?),
+            Question::Select(wanted) => Answer::Rows(self.select_with(wanted)?),
+            Question::History(title) => Answer::Rows(rows_of(&self.history(title)?)),
             Question::Sql { text, args } => Answer::Rows(self.sql(text, args)?),
             Question::Moment => Answer::Moment(self.moment()?),
             Question::Numbers(moment) => {
@@ -94,6 +99,7 @@ impl Reader {
             Question::Step(step) => Answer::Step(self.step(*step)?),
             Question::StepNames(step) => Answer::StepNames(self.step_names(*step)?),
             Question::StepInfo { step, name } => Answer::StepInfo(self.step_info(*step, name)?),
+            Question::Series { name, steps } => Answer::Series(self.series_steps(name, steps.as_deref())?),
             Question::Checkpoints => Answer::Checkpoints(self.checkpoints()?),
         })
     }
@@ -104,5 +110,14 @@ impl Reader {
             true => self.locate_in_step(wanted.number, wanted.name),
             false => self.locate(wanted.name, wanted.number),
         }
+    }
+}
+
+/// Columns as rows.
+fn rows_of(columns: &[ColumnValues]) -> Rows {
+    let count = columns.first().map_or(0, ColumnValues::len);
+    Rows {
+        columns: columns.iter().map(|c| c.name.clone()).collect(),
+        rows: (0..count).map(|row| columns.iter().map(|c| c.cell(row)).collect()).collect(),
     }
 }

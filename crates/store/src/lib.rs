@@ -21,6 +21,7 @@ mod located;
 pub mod lock;
 pub mod owner;
 mod reader;
+mod series;
 mod site;
 pub mod stepfile;
 
@@ -36,4 +37,5 @@ pub use owner::{
     has_living_ranks, left_in_memory, replay,
 };
 pub use reader::{Reader, shape_of};
+pub use series::{Series, SeriesOptions, SeriesStep, common as common_of_series};
 pub use site::Site;

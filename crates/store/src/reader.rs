@@ -8,7 +8,9 @@ use crate::catalog::{self, Checkpoint, DataRow, Moment, Opened, PartialRow, Rows
 use crate::layout::{DirectoryKind, Layout, begun};
 use crate::located::{Array, Located};
 use crate::stepfile::Entry;
+use forebay_types::columns::ColumnValues;
 use forebay_types::control::{TableInfo, Target};
+use forebay_types::reading::Select;
 use forebay_types::watch::{Diagram, Parameter};
 use forebay_types::{ArrayMeta, Code, Error, Result, Selection, Shape};
 use std::path::Path;
@@ -65,6 +67,10 @@ impl Reader {
         self.layout.root()
     }
 
+    pub(crate) fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
     /// Asks the catalog a question for which there is no function here.
     pub(crate) fn asked<T>(&self, question: impl FnOnce(&rusqlite::Connection) -> Result<T>) -> Result<T> {
         question(self.burst.now()?.conn()?)
@@ -86,7 +92,7 @@ impl Reader {
 
     /// Looks once more for what is not as the catalog said: the file of it may have been replaced, dropped or put
     /// aside since, or the run be another one.
-    fn twice<T>(&self, look: impl Fn() -> Result<T>) -> Result<T> {
+    pub(crate) fn twice<T>(&self, look: impl Fn() -> Result<T>) -> Result<T> {
         match look() {
             Err(e) if e.code() == Code::Corrupt => self.burst.again().map(drop).and_then(|()| look()),
             other => other,
@@ -166,7 +172,23 @@ impl Reader {
 
     /// Rows of a table by condition with `?`; all for an empty one.
     pub fn select(&self, table: &str, condition: &str, args: &[serde_json::Value]) -> Result<Rows> {
-        self.ask(|conn| catalog::select_rows(conn, table, condition, args))
+        let (table, condition) = (table.to_owned(), condition.to_owned());
+        self.select_with(&Select { table, condition, args: args.to_vec(), ..Select::default() })
+    }
+
+    /// Rows of a table, as they are wanted.
+    pub fn select_with(&self, wanted: &Select) -> Result<Rows> {
+        self.ask(|conn| catalog::select_rows(conn, wanted))
+    }
+
+    /// The same by columns.
+    pub fn columns(&self, wanted: &Select) -> Result<Vec<ColumnValues>> {
+        self.ask(|conn| catalog::select_columns(conn, wanted))
+    }
+
+    /// The points of a history: the columns step and t, and one for each curve.
+    pub fn history(&self, title: &str) -> Result<Vec<ColumnValues>> {
+        self.ask(|conn| catalog::history(conn, title))
     }
 
     /// Any SQL that only reads.

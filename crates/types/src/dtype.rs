@@ -267,6 +267,15 @@ impl DType {
         self.row().real
     }
 
+    /// The bytes of the element that is no number, as NumPy makes it: of a complex one the real part is NaN. None of
+    /// dtypes that have none.
+    pub fn nan(self) -> Option<Vec<u8>> {
+        let real = self.real()?;
+        let mut bytes = vec![0; self.size()];
+        (real.encode)(f64::NAN, &mut bytes[..real.size]);
+        Some(bytes)
+    }
+
     /// Bits of an element's mantissa: up to two to that power it holds every integer. None of what is no real number.
     pub fn mantissa(self) -> Option<u32> {
         self.real().filter(|_| self.kind() == Float).map(|real| real.mantissa)

@@ -19,6 +19,7 @@ mod attributes;
 pub mod call;
 mod check;
 pub mod codec;
+pub mod columns;
 pub mod control;
 mod cost;
 mod counts;

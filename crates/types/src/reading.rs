@@ -53,15 +53,10 @@ pub enum Question {
     Tables,
     /// One table, or null.
     Table(String),
-    /// Rows by condition. Answer: rows.
-    Select {
-        /// The table.
-        table: String,
-        /// SQL with `?`, or empty.
-        condition: String,
-        /// Values for the `?`.
-        args: Vec<serde_json::Value>,
-    },
+    /// Rows of a table. Answer: rows.
+    Select(Select),
+    /// The points of a history. Answer: rows.
+    History(String),
     /// Any SQL that only reads. Answer: rows.
     Sql {
         /// The query.
@@ -84,8 +79,34 @@ pub enum Question {
         /// The name.
         name: String,
     },
+    /// What a data set is at each of some steps, or of all complete ones.
+    Series {
+        /// Its name.
+        name: String,
+        /// The steps, in this order.
+        steps: Option<Vec<i64>>,
+    },
     /// The checkpoints.
     Checkpoints,
+}
+
+/// Which rows of a table are wanted, and what of them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Select {
+    /// The table.
+    pub table: String,
+    /// SQL with `?`, or empty.
+    pub condition: String,
+    /// Values for the `?`.
+    pub args: Vec<serde_json::Value>,
+    /// These columns; none: all.
+    pub columns: Vec<String>,
+    /// By which columns rows are sorted, and whether downwards; none: in the order they came.
+    pub order: Vec<(String, bool)>,
+    /// At most so many rows.
+    pub limit: Option<u64>,
+    /// Only rows behind the one of this number. A column more, the last one, has the rows' numbers then.
+    pub after: Option<i64>,
 }
 
 /// Which array is wanted.

@@ -36,6 +36,17 @@ int main(int argc, char **argv)
     OK(fb_snapshot_put(snapshot, "x", FB_DENSE(&x, FB_F64, one), FB_APPEND, NULL));
     OK(fb_snapshot_end(snapshot));
     OK(fb_snapshot_wait(snapshot, 30));
+    fb_rows *rows = NULL;
+    int64_t count = 0;
+    int columns = 0;
+    double t[STEPS];
+    OK(fb_history(run, "kept", &rows));
+    OK(fb_rows_count(rows, &count, &columns));
+    CHECK(count == STEPS && columns == 3);
+    OK(fb_rows_f64(rows, 1, t));
+    CHECK(t[0] == 0 && t[STEPS - 1] == 0.5 * (STEPS - 1));
+    OK(fb_rows_free(rows));
+    FAILS(FB_NOT_FOUND, "no history", fb_history(run, "none", &rows));
     OK(fb_run_close(run));
     puts("done");
     return 0;

@@ -37,6 +37,33 @@ static void take(fb_run *run, int64_t step)
     OK(fb_snapshot_free(snapshot));
 }
 
+static void over_time(fb_run *run, const int64_t *steps, int64_t count)
+{
+    double whole[2][NX][NY], one[2], part[2][2][2] = { { { 0 } } };
+    const int64_t shape[3] = { 2, NX, NY }, single[3] = { 2, 1, 1 }, few[3] = { 2, 2, 2 };
+    const int64_t at[2] = { 2, 1 }, begin[2] = { 0, 1 }, stride[2] = { 2, 1 };
+    const fb_series_opts point = { .size = sizeof point, .offset = at };
+    const fb_series_opts region = { .size = sizeof region, .offset = begin, .step = stride };
+    const fb_series_opts filled = { .size = sizeof filled, .offset = at, .missing_nan = 1 };
+    const fb_array all = { FB_F64, 3, shape, NULL, whole };
+    OK(fb_series(run, "whole", steps, count, &all, NULL));
+    for (int i = 0; i < NX * NY; ++i) CHECK((&whole[0][0][0])[i] == i && (&whole[1][0][0])[i] == 1000 + i);
+    const fb_array value = { FB_F64, 3, single, NULL, one };
+    OK(fb_series(run, "whole", NULL, 0, &value, &point));
+    CHECK(one[0] == 2 * NY + 1 && one[1] == 1000 + 2 * NY + 1);
+    OK(fb_series(run, "whole", NULL, 0, &value, &filled));
+    /* The steps along the last axis of memory. */
+    const int64_t apart[3] = { sizeof(double), 4 * sizeof(double), 2 * sizeof(double) };
+    const fb_array turned = { FB_F64, 3, few, apart, part };
+    const int64_t back[2] = { 10, 0 };
+    OK(fb_series(run, "whole", back, 2, &turned, &region));
+    CHECK(part[0][0][0] == 1001 && part[0][0][1] == 1 && part[1][1][0] == 1000 + 2 * NY + 2 && part[0][1][1] == 2);
+    FAILS(FB_NOT_FOUND, "none", fb_series(run, "none", NULL, 0, &value, &point));
+    FAILS(FB_BAD_ARGUMENT, "2 steps", fb_series(run, "whole", NULL, 0, &(fb_array){ FB_F64, 3, (const int64_t[]){ 3, 1, 1 }, NULL, whole }, &point));
+    FAILS(FB_BAD_ARGUMENT, "no axis", fb_series(run, "whole", NULL, 0, &(fb_array){ FB_F64, 0, NULL, NULL, one }, &point));
+    FAILS(FB_BAD_ARGUMENT, "was asked for", fb_series(run, "whole", NULL, 0, &(fb_array){ FB_F32, 3, single, NULL, one }, &point));
+}
+
 static void look_at(fb_run *run, int64_t step)
 {
     double field[NX][NY], part[2];
@@ -145,6 +172,7 @@ int main(int argc, char **argv)
     int64_t *steps = NULL, count = 0;
     OK(fb_snapshots(run, &steps, &count));
     CHECK(count == 2 && steps[0] == 0 && steps[1] == 10);
+    over_time(run, steps, count);
     OK(fb_free(steps));
     fb_stats stats = { .size = sizeof stats };
     OK(fb_run_stats(run, &stats));

@@ -171,6 +171,11 @@ static void heads(fb::run &run)
     CHECK((run.snapshots() == std::vector<std::int64_t>{ 0, 2, 4 }));
     CHECK(run.checkpoint("four") == 4 && run.checkpoints().size() == 1);
     CHECK(std::string(run.checkpoints()[0].tag) == "four" && !run.ended_by());
+    std::vector<double> over(4);
+    run.series("v", { 4, 0 }, fb::view<double>(over.data(), { 2, 1, 2 }), { 1, 0 }, { 1, 2 });
+    CHECK((over == std::vector<double>{ 11, 13, 11, 13 }));
+    const fb::rows growth = run.history("growth");
+    CHECK((growth.columns() == std::vector<std::string>{ "step", "t", "kinetic", "field" }) && growth.size() == 6);
     const fb::stored four = run.at(4);
     CHECK(four.parameters().find("upwind") != std::string::npos && four.info("x").shape[0] == 2);
     CHECK((four.read_part<double>("v", { 1, 0 }, { 1, 2 }, { 1, 2 }).values == std::vector<double>{ 11, 13 }));

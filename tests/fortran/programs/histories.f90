@@ -8,6 +8,8 @@ program histories
   character(len=*), parameter :: ways(4) = [character(len=4) :: 'sum', 'min', 'max', 'mean']
   type(fb_run) :: run
   type(fb_snapshot) :: snapshot
+  type(fb_rows) :: rows
+  real(real64), allocatable :: column(:)
   type(fb_diagram) :: kept, reduced(4), refused_one
   integer(int32) :: rank, size
   integer(int64) :: step
@@ -33,6 +35,11 @@ program histories
   call fb_snapshot_put(snapshot, 'x', [real(rank, real64)], append=.true.)
   call fb_snapshot_end(snapshot)
   call fb_snapshot_wait(snapshot, timeout=30d0)
+  call fb_history(run, 'kept', rows)
+  call fb_rows_get(rows, 2, column)
+  call expect(ubound(column, 1) == steps .and. all(abs(column - [(0.5d0 * d, d=0, 9)]) <= 0), 'a history is read back')
+  call fb_history(run, 'no such history', rows, stat=stat, errmsg=said)
+  call refused(stat, FB_NOT_FOUND, 'no such history')
   call fb_run_close(run)
   call finish()
 end program histories

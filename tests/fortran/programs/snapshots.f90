@@ -51,12 +51,36 @@ contains
     call fb_snapshot_wait(s, timeout=30d0)
     call fb_snapshots(run, steps)
     call expect(all(steps == [0, 1, 2]), 'three snapshots')
+    call over_time()
     call fb_snapshot_begin(run, step, s)
     call fb_snapshot_put(s, 'E', e)
     call fb_snapshot_discard(s)
     call fb_snapshots(run, steps)
     call expect(size(steps) == 3, 'what is discarded is not listed')
   end subroutine taken
+
+  subroutine over_time()
+    real(real64) :: whole(4, 6, 3), part(2, 1, 2), one(3), wide(2, 3)
+    logical :: flags(2, 3)
+    integer :: i
+    character(len=200) :: words
+    call fb_series(run, 'E', whole)
+    call expect(all([(all(abs(whole(:, :, i) - e - (i - 1)) <= 0), i=1, 3)]), 'arrays of all steps')
+    call fb_series(run, 'E', part, steps=[2_int64, 0_int64], offset=[1, 5], step=[2, 1])
+    call expect(all(abs(part(:, 1, 1) - e(2:4:2, 6) - 2) <= 0) .and. all(abs(part(:, 1, 2) - e(2:4:2, 6)) <= 0), &
+        'parts at two steps')
+    call fb_series(run, 'E', wide(2, :), offset=[3, 0])
+    call expect(all(abs(wide(2, :) - e(4, 1) - [0, 1, 2]) <= 0), 'one element over time, where its elements lie apart')
+    call fb_series(run, 'flags', flags)
+    call expect(all(flags(1, :)) .and. .not. any(flags(2, :)), 'truth values over time')
+    words = ''
+    call fb_series(run, 'x', one, offset=[0], step=[1], missing_nan=.true., stat=stat, errmsg=words)
+    call expect(stat == FB_OK .and. all(abs(one - e(1, 1)) <= 0), 'one element of a line over time')
+    call fb_series(run, 'no such array', one, missing_nan=.true., stat=stat, errmsg=words)
+    call expect(stat == FB_NOT_FOUND .and. index(words, 'no such array') > 0, 'a name that no step has is told')
+    call fb_series(run, 'bits', part, dtype=FB_F64, stat=stat)
+    call expect(stat == FB_BAD_ARGUMENT .or. stat == FB_CONFLICT, 'an array of another kind is refused')
+  end subroutine over_time
 
   subroutine read_back()
     type(fb_snapshot) :: s

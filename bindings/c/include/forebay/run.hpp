@@ -170,6 +170,21 @@ public:
     {
         return detail::read<T>(extents, [&](const view<T> &to) { read_part(name, offset, to, step, set); });
     }
+    // One array of the snapshots over time, or the same part of it at each: the first axis of `to` is that of the steps, the
+    // others are those of the part, which begins at `offset`. `steps`: all complete ones if it is empty. With
+    // `missing_nan` NaN stands for the array of a step that has none.
+    template <class T>
+    void series(const char *name, const std::vector<std::int64_t> &steps, const view<T> &to, const shape &offset = {},
+                const shape &step = {}, bool missing_nan = false) const
+    {
+        auto opts = defaults<fb_series_opts>();
+        opts.offset = offset.rank() > 0 ? offset.data() : nullptr;
+        opts.step = step.rank() > 0 ? step.data() : nullptr;
+        opts.missing_nan = missing_nan;
+        const detail::described array(to);
+        check(fb_series(handle_.open(), name, steps.empty() ? nullptr : steps.data(),
+                        static_cast<std::int64_t>(steps.size()), &array.array, &opts));
+    }
     // A text that was put.
     std::string read_text(const char *name, std::int64_t set = 0) const
     {
@@ -226,6 +241,13 @@ public:
     std::vector<std::string> tables() const
     {
         return detail::listed<std::string, char *>([&](auto **names, auto *n) { return fb_tables(handle_.open(), names, n); });
+    }
+    // The points of a history: the columns step and t, and one for each curve, NaN where it has no point there.
+    rows history(const char *title) const
+    {
+        fb_rows *found = nullptr;
+        check(fb_history(handle_.open(), title, &found));
+        return rows(found);
     }
     // Reads with SQL, with a value for each `?`; statements that write are refused.
     template <class... Args>

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from . import _forebay
 from ._arrays import measured, plain
@@ -24,11 +25,12 @@ from ._forebay import BadArgument
 from ._index import Selection, plan
 from ._page import Page
 from ._snapshots import DataSet, Snapshot, StoredSnapshot, StoredSnapshots, described, step_number
-from ._tables import Rows, Table, columns_of
+from ._tables import Rows, Table, columns_of, of_columns
 from ._trees import tree
 from ._watch import Diagram, Parameter
 
 if TYPE_CHECKING:
+    import xarray
     from typing_extensions import Self
 
 T = TypeVar("T")
@@ -277,6 +279,15 @@ class Run:
         """Reads with SQL: ``run.sql("select avg(mass) from stars where age > ?", [5])``. Read-only."""
         return Rows(*self._native.sql(query, [plain(value) for value in args]))
 
+    def history(self, title: str) -> Rows:
+        """The points of a history by columns: ``step``, ``t``, and one for each curve, as ``h["kinetic"]``,
+        ``h.to_pandas()``. Points at one step and ``t`` are one row; where a curve has none there it is NaN. Rows are in the
+        order of their steps. A curve called like a column before it gets a ``_`` behind its name.
+
+        Raises ``NotFound`` (the text names the histories there are), ``BadArgument`` (a diagram that is no history).
+        """
+        return of_columns(self._native.history(title))
+
     # --- snapshots ---------------------------------------------------------------------------
 
     def snapshot(self, step: int, time: float | None = None) -> Snapshot:
@@ -301,6 +312,89 @@ class Run:
     def snapshots(self) -> StoredSnapshots:
         """The complete snapshots: ``len``, ``[-1]``, ``.at(step)``, iteration, ``.numbers``."""
         return StoredSnapshots(self._native.snapshots())
+
+    @overload
+    def series(
+        self,
+        name: str,
+        sel: Selection | None = None,
+        steps: Iterable[int] | None = None,
+        *,
+        ragged: Literal[False] = False,
+        missing: Literal["raise", "nan"] = "raise",
+    ) -> NDArray[Any]: ...
+    @overload
+    def series(
+        self,
+        name: str,
+        sel: Selection | None = None,
+        steps: Iterable[int] | None = None,
+        *,
+        ragged: Literal[True],
+        missing: Literal["raise"] = "raise",
+    ) -> Sequence[Any]: ...
+    def series(
+        self,
+        name: str,
+        sel: Selection | None = None,
+        steps: Iterable[int] | None = None,
+        *,
+        ragged: bool = False,
+        missing: Literal["raise", "nan"] = "raise",
+    ) -> Any:
+        """One array of the snapshots over time: ``run.series("T", numpy.s_[50, 20])`` is the value there in each complete
+        snapshot, as an array; ``run.series("T")`` has the steps along its first axis.
+
+        ``sel``: a basic index of NumPy's into each array; only that part is read. ``steps``: numbers of snapshots, in the
+        order in which they are wanted, such as ``range(0, 1000, 10)``; all complete ones if not given, in the order of
+        ``run.snapshots.numbers``. ``ragged``: a list of arrays, which may differ in shape and dtype. ``missing="nan"``: NaN
+        stands for a step that has no such array, if it is of floats or complex numbers.
+
+        Raises ``NotFound`` (no such step; steps without the array, which it names), ``Conflict`` (the arrays differ in
+        shape or dtype; the text names the first step at which they do), ``BadArgument``.
+
+        Over a network every step is a question of its own, and many are under way together.
+        """
+        if missing not in ("raise", "nan"):
+            raise BadArgument(f'missing = {missing!r} is neither "raise" nor "nan"')
+        if steps is not None and not isinstance(steps, Iterable):
+            raise BadArgument(
+                f"steps = {steps!r} names no steps; give their numbers, such as range(0, 1000, 10)"
+            )
+        numbers = None if steps is None else [step_number(step) for step in steps]
+        if numbers == []:
+            raise BadArgument("steps names no step; leave it out for all complete snapshots")
+        if ragged:
+            if missing != "raise":
+                raise BadArgument(
+                    "an array that is missing has no shape that NaN could fill; with ragged=True name steps that have it"
+                )
+            kept = self.snapshots
+            return [kept.at(step).get(name, sel) for step in (kept.numbers if numbers is None else numbers)]
+        fill = missing == "nan"
+        axes, after = None, None
+        if sel is not None:
+            axes, after = plan(sel, tuple(self._native.series_shape(name, numbers, fill)))
+        found, steps_first = self._native.series(name, axes, numbers, fill)
+        if not steps_first:
+            found = np.moveaxis(found, -1, 0)
+        if after is None:
+            return found
+        behind_steps = (slice(None), *after)
+        return found[behind_steps]
+
+    def to_xarray(self, name: str | Iterable[str] | None = None) -> xarray.Dataset:
+        """The arrays of the snapshots as a data set of xarray, lazily over steps: what is selected is read when it is
+        touched, ``run.to_xarray("T").sel(time=0.3, method="nearest")``. Needs xarray.
+
+        All arrays, or those named. The first dimension is ``time`` where every snapshot has one and they rise, else
+        ``step``; both are coordinates. The steps are those of now. NaN stands where a step has no such array; what cannot
+        be one array over steps is left out, and named with the reason in ``ds.attrs["left_out"]``; ``Conflict`` is raised
+        when it was named.
+        """
+        from ._xarray import of_run
+
+        return of_run(self, name)
 
     def restart(self, tag: str | None = None, strict: bool = False) -> RestartSnapshot | None:
         """Goes back to the last complete step and returns it; ``None`` when there is none. With ``tag`` it goes back

@@ -20,6 +20,7 @@ from ._index import Selection, plan
 from ._trees import tree
 
 if TYPE_CHECKING:
+    import xarray
     from typing_extensions import Self
 
 
@@ -218,6 +219,12 @@ class StoredSnapshot:
         axes, after = plan(sel, self.dataset(name).shape)
         found = self._native.get(name, axes)
         return found if after is None else found[after]
+
+    def to_xarray(self) -> xarray.Dataset:
+        """Its arrays as a data set of xarray, each read when it is touched. Needs xarray."""
+        from ._xarray import of_snapshot
+
+        return of_snapshot(self)
 
     def __getitem__(self, name: str) -> Any:
         return self.get(name)

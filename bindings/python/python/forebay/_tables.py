@@ -21,15 +21,28 @@ _PYTHON = {float: "f64", int: "i64", bool: "bool", str: "str", bytes: "bytes"}
 
 
 class Rows(Sequence[dict[str, Any]]):
-    """Rows as they were read: a sequence of dictionaries; ``rows["mass"]`` is a column as an array."""
+    """Rows as they were read: a sequence of dictionaries; ``rows["mass"]`` is a column as an array.
+
+    Whatever reads Arrow's streams takes them as they are: ``pyarrow.table(rows)``, ``polars.DataFrame(rows)``,
+    ``pandas.DataFrame.from_arrow(rows)``.
+    """
 
     def __init__(
-        self, columns: Sequence[str], rows: Sequence[tuple[Any, ...]], dtypes: Mapping[str, str] | None = None
+        self,
+        columns: Sequence[str],
+        rows: Sequence[tuple[Any, ...]] | None = None,
+        native: _forebay.Columns | None = None,
     ) -> None:
         self.columns = list(columns)
         """Names of the columns."""
-        self._rows = rows
-        self._dtypes = dtypes or {}
+        self._made = rows
+        self._native = native
+
+    @property
+    def _rows(self) -> Sequence[tuple[Any, ...]]:
+        if self._made is None:
+            self._made = [] if self._native is None else self._native.rows()
+        return self._made
 
     @overload
     def __getitem__(self, index: int) -> dict[str, Any]: ...
@@ -41,14 +54,21 @@ class Rows(Sequence[dict[str, Any]]):
         if isinstance(index, str):
             if index not in self.columns:
                 raise KeyError(f"{index!r} is not a column; there are {', '.join(self.columns)}")
-            at = self.columns.index(index)
-            return _column([row[at] for row in self._rows], self._dtypes.get(index))
+            return self._array(self.columns.index(index))
         if isinstance(index, slice):
-            return Rows(self.columns, self._rows[index], self._dtypes)
+            if self._native is None:
+                return Rows(self.columns, self._rows[index])
+            return of_columns(self._native.pick(list(range(len(self))[index])))
         return dict(zip(self.columns, self._rows[index], strict=True))
 
+    def _array(self, at: int) -> NDArray[Any]:
+        if self._native is None:
+            return _column([row[at] for row in self._rows], None)
+        found = self._native.array(at)
+        return _column(self._native.list(at), self._native.dtypes[at]) if found is None else found
+
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._rows) if self._native is None else len(self._native)
 
     def tuples(self) -> list[tuple[Any, ...]]:
         """The rows as tuples, in the order of ``columns``."""
@@ -58,20 +78,22 @@ class Rows(Sequence[dict[str, Any]]):
         """The rows as a DataFrame; needs pandas."""
         import pandas as pd
 
-        return pd.DataFrame({name: self[name] for name in self.columns})
+        return pd.DataFrame({name: self[name] for name in self.columns}, copy=False)
 
     def to_arrow(self) -> pyarrow.Table:
-        """The rows as an Arrow table; needs pyarrow."""
+        """The rows as a table of pyarrow's; needs pyarrow."""
         import pyarrow as pa
 
-        texts = {"str": pa.string(), "bytes": pa.binary()}
-        columns = {}
-        for at, name in enumerate(self.columns):
-            dtype = self._dtypes.get(name, "")
-            known = dtype and is_of_numpy(dtype)
-            kind = pa.from_numpy_dtype(dtype_of_name(dtype)) if known else texts.get(dtype)
-            columns[name] = pa.array([row[at] for row in self._rows], kind)
-        return pa.table(columns)
+        return pa.table(self)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> Any:
+        """The rows for whatever reads Arrow's streams. NaN stays NaN; what has no value in another column is null."""
+        native = self._native
+        if native is None:
+            cells = [[row[at] for row in self._rows] for at in range(len(self.columns))]
+            given = zip(self.columns, map(_dtype_of_cells, cells), cells, strict=True)
+            native = _forebay.Columns.of(list(given))
+        return native.__arrow_c_stream__()
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Rows):
@@ -82,6 +104,21 @@ class Rows(Sequence[dict[str, Any]]):
 
     def __repr__(self) -> str:
         return f"<forebay.Rows: {len(self)} of {', '.join(self.columns)}>"
+
+
+def _dtype_of_cells(cells: Sequence[Any]) -> str:
+    """The dtype that holds what a question in SQL gave."""
+    kinds = {type(cell) for cell in cells} - {type(None)}
+    if kinds == {str} or kinds == {bytes}:
+        return _PYTHON[kinds.pop()]
+    if float in kinds:
+        return "f64"
+    return "u64" if any(cell is not None and cell > 2**63 - 1 for cell in cells if kinds <= {int}) else "i64"
+
+
+def of_columns(native: _forebay.Columns) -> Rows:
+    """Rows that are kept by columns."""
+    return Rows(native.names, native=native)
 
 
 def _column(values: list[Any], dtype: str | None) -> NDArray[Any]:
@@ -140,13 +177,42 @@ class Table:
     def history(self, value: bool) -> None:
         self._native = self._run.table(self.name, self._native.columns, bool(value))
 
-    def insert(self, rows: Any) -> None:
-        """Adds rows: one dictionary or tuple, a sequence of them, a DataFrame or an Arrow table.
+    def insert(self, rows: Any = None, *, columns: Any = None) -> None:
+        """Adds rows: one dictionary or tuple, a sequence of them, a DataFrame or an Arrow table; or, with ``columns``, as
+        many as the arrays in a mapping have elements, ``t.insert(columns={"t": t, "energy": e})``, without an object for
+        each. ``columns`` may also be whatever gives an Arrow stream.
 
         Missing keys become null. Pipelined; durable at :meth:`Run.flush`. Raises ``BadArgument`` for
         unknown columns, wrong numbers of values and values that do not fit the column.
         """
-        self._native.insert([self._row(row) for row in _rows_of(rows)])
+        if columns is None:
+            columns = _columns_within(rows)
+        elif rows is not None:
+            raise _forebay.BadArgument("rows and columns= are both given; insert one and then the other")
+        if columns is None:
+            self._native.insert([self._row(row) for row in _rows_of(rows)])
+        elif hasattr(columns, "__arrow_c_stream__") and not hasattr(columns, "to_dict"):
+            self._native.insert_columns(_forebay.Columns.from_arrow(columns))
+        else:
+            self._native.insert_columns(_forebay.Columns.of(self._given(columns)))
+
+    def _given(self, columns: Any) -> list[tuple[str, str, Any]]:
+        """Name, dtype and values of each column: an array of numbers, or a list."""
+        if not hasattr(columns, "items"):
+            raise _forebay.BadArgument(
+                f"columns = {columns!r} are no columns; give a mapping of names to arrays, "
+                f"such as {{{self._names[0]!r}: values}}, or what has __arrow_c_stream__"
+            )
+        known = self.columns
+        given: list[tuple[str, str, Any]] = []
+        for name, values in columns.items():
+            array = values if isinstance(values, np.ndarray) else np.asarray(values)
+            if array.dtype.kind in "OUSM" or array.dtype.kind == "m":
+                listed = [plain(value) for value in (values if isinstance(values, list) else array.tolist())]
+                given.append((str(name), known.get(str(name), "str"), [_value(value) for value in listed]))
+            else:
+                given.append((str(name), "", array))
+        return given
 
     def _row(self, row: Any) -> list[Any]:
         if isinstance(row, Mapping):
@@ -169,15 +235,74 @@ class Table:
             )
         return values
 
-    def select(self, where: str = "", args: Sequence[Any] = (), columns: Sequence[str] = ()) -> Rows:
-        """Reads rows in the order they came: those where an SQL condition holds (``"mass > ?"``, with a
-        value for each ``?`` in ``args``), all columns or those named.
+    def select(
+        self,
+        where: str = "",
+        args: Sequence[Any] = (),
+        columns: Sequence[str] = (),
+        *,
+        order: str | Sequence[str] = (),
+        limit: int | None = None,
+    ) -> Rows:
+        """Reads rows: those where an SQL condition holds (``"mass > ?"``, with a value for each ``?`` in ``args``), all
+        columns or those named; at most ``limit`` of them, in the order they came or by columns:
+        ``order="mass"``, ``order=["kind", "mass desc"]``. What has no value, NaN too, comes before all numbers.
 
-        ``rows["mass"]`` has the dtype of its column. What has no value in a column of ``f32`` or ``f64`` is NaN; in
+        ``rows["mass"]`` has the dtype of its column. What has no value in a column of floats is NaN; in
         others it is ``None``, and the column then is an array of objects.
         """
-        found = self._native.select(list(columns), where, [plain(value) for value in args])
-        return Rows(*found, self.columns)
+        return of_columns(self._select(where, args, columns, order, limit, None)[0])
+
+    def _select(
+        self,
+        where: str,
+        args: Sequence[Any],
+        columns: Sequence[str],
+        order: str | Sequence[str],
+        limit: int | None,
+        after: int | None,
+    ) -> tuple[_forebay.Columns, int | None]:
+        if isinstance(columns, str):
+            raise _forebay.BadArgument(
+                f"columns = {columns!r} is one text; give a list of names, [{columns!r}]"
+            )
+        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
+            raise _forebay.BadArgument(
+                f"limit = {limit!r} is no number of rows; give 0 or more, or None for all"
+            )
+        values = [plain(value) for value in args]
+        return self._native.select(list(columns), where, values, self._order(order), limit, after)
+
+    def _order(self, order: str | Sequence[str]) -> list[tuple[str, bool]]:
+        """Each column, and whether downwards."""
+        found = []
+        for part in [order] if isinstance(order, str) else order:
+            name, _, way = part.rpartition(" ")
+            if part not in self._names and way.lower() in ("asc", "desc"):
+                found.append((name.strip(), way.lower() == "desc"))
+            else:
+                found.append((part, False))
+        return found
+
+    def rows(
+        self, batch: int = 10_000, where: str = "", args: Sequence[Any] = (), columns: Sequence[str] = ()
+    ) -> Iterator[Rows]:
+        """Reads rows in the order they came, at most ``batch`` at a time: for tables larger than memory. Rows that are added
+        while it goes on are read too.
+        """
+        if isinstance(batch, bool) or not isinstance(batch, int) or batch < 1:
+            raise _forebay.BadArgument(f"batch = {batch!r} is no number of rows; give 1 or more")
+        after: int | None = -(2**63)
+        while after is not None:
+            found, after = self._select(where, args, columns, (), batch, after)
+            if after is not None:
+                yield of_columns(found)
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        """A column as an array: ``t["mass"]``."""
+        if name not in self._names:
+            raise KeyError(f"{name!r} is not a column; there are {', '.join(self._names)}")
+        return self.select(columns=[name])[name]
 
     def update(self, values: Mapping[str, Any], where: str = "", args: Sequence[Any] = ()) -> int:
         """Gives columns new values in the rows where the condition holds; returns how many."""
@@ -196,8 +321,13 @@ class Table:
         """All rows as an Arrow table; needs pyarrow."""
         return self.select().to_arrow()
 
+    def __arrow_c_stream__(self, requested_schema: object = None) -> Any:
+        """All rows for whatever reads Arrow's streams."""
+        return self.select().__arrow_c_stream__()
+
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        return iter(self.select())
+        for rows in self.rows():
+            yield from rows
 
     def __len__(self) -> int:
         return len(self._native)
@@ -230,20 +360,27 @@ def _column_dtype(kind: Any) -> str:
     return dtype_name(kind)
 
 
+def _value(value: Any) -> Any:
+    """What has no value in a list of texts is None; pandas says NaN, or NA."""
+    missing = value is not None and not isinstance(value, str | bytes) and value != value
+    return None if missing is not False else value
+
+
+def _columns_within(rows: Any) -> Any:
+    """The columns of what keeps rows by columns, if it does: pandas and pyarrow are recognised, never imported."""
+    if isinstance(rows, np.ndarray):
+        return {name: rows[name] for name in rows.dtype.names} if rows.dtype.names else None
+    if hasattr(rows, "to_dict") and hasattr(rows, "columns"):
+        return {name: rows[name].to_numpy() for name in rows.columns}
+    return rows if hasattr(rows, "__arrow_c_stream__") else None
+
+
 def _rows_of(rows: Any) -> Iterable[Any]:
-    """The rows of whatever holds rows; pandas and pyarrow are recognised, never imported."""
+    """The rows of whatever holds rows."""
     if isinstance(rows, Mapping):
         return [rows]
     if isinstance(rows, tuple) and not (rows and isinstance(rows[0], (tuple, list, Mapping))):
         return [rows]
-    if hasattr(rows, "to_pylist"):
-        listed: list[Any] = rows.to_pylist()
-        return listed
-    if hasattr(rows, "to_dict") and hasattr(rows, "columns"):
-        records: list[Any] = rows.to_dict("records")
-        return records
-    if isinstance(rows, np.ndarray) and rows.dtype.names:
-        return [dict(zip(rows.dtype.names, row.tolist(), strict=True)) for row in rows]
     if isinstance(rows, Iterable) and not isinstance(rows, str | bytes):
         return list(rows)
     return [rows]

@@ -3,6 +3,7 @@
 
 #![allow(unsafe_code)]
 
+pub mod arrow;
 pub mod held;
 pub mod thread;
 

@@ -194,7 +194,6 @@ impl Session {
 
     /// Adds rows to a table.
     pub fn insert(&self, table: &TableInfo, rows: &[Vec<Cell>]) -> Result<()> {
-        self.core.enter()?;
         let wrong = rows.iter().find(|r| r.len() != table.columns.len());
         if let Some(row) = wrong {
             return Err(Error::bad(format!(
@@ -204,15 +203,26 @@ impl Session {
                 table.columns.len()
             )));
         }
-        if table.history && !rows.is_empty() {
+        self.insert_rows(table, rows.len(), |row, w| rows[row].iter().for_each(|cell| cell.encode(w)))
+    }
+
+    /// Adds so many rows, of which `encode` writes all cells of one.
+    pub fn insert_rows(
+        &self,
+        table: &TableInfo,
+        rows: usize,
+        encode: impl Fn(usize, &mut codec::Writer),
+    ) -> Result<()> {
+        self.core.enter()?;
+        if table.history && rows > 0 {
             self.core.makes_again_in(History::Table(table.id))?;
         }
         let mut batch = codec::Writer::new();
-        let (mut held, mut bytes) = (0u32, 0);
-        for row in rows {
-            let mut w = codec::Writer::new();
-            row.iter().for_each(|cell| cell.encode(&mut w));
-            let row = w.finish();
+        let (mut held, mut bytes, mut row) = (0u32, 0, Vec::new());
+        for n in 0..rows {
+            let mut w = codec::Writer::over(row);
+            encode(n, &mut w);
+            row = w.finish();
             if row.len() > ROWS_BYTES {
                 return Err(Error::bad(format!(
                     "a row of {} bytes for the table {:?}, {ROWS_BYTES} are the most; put large values as data sets",

@@ -16,6 +16,7 @@ mod descriptors;
 mod failed;
 mod generation;
 mod histories;
+mod history_columns;
 mod list;
 mod log;
 mod marks;
@@ -54,6 +55,7 @@ pub(crate) use generation::{
     BadLog, LogFault, bad_log, behind, generation, is_log_gone, keep_broken, part, set_generation,
 };
 pub use histories::{came, doubled};
+pub use history_columns::history;
 pub(crate) use log::Break;
 pub use marks::{damage_of, damaged_behind, drop_step, dropped, forget_dropped, mark_damaged, unmark};
 pub use partial::{
@@ -65,7 +67,7 @@ pub use pending::{keep_pending, pending, settle_pending};
 pub use points::{
     Completed, Fate, Giver, Point, add_point, give_late, give_point, points, points_between, ranks_that_left,
 };
-pub use query::{Rows, read_only, select_rows};
+pub use query::{Rows, read_only, select_columns, select_rows};
 pub use reading::Opened;
 pub use serials::{backs, faults_of_serials, is_aside, mend_serials, set_aside};
 pub use sessions::{
@@ -74,9 +76,9 @@ pub use sessions::{
 };
 pub use steps::{
     Checkpoint, Moment, StepRow, add_checkpoint, add_step, all_steps, checkpoints, finished, forget_row,
-    forget_stray_data, last_step, mark_finished, moment, nearest_steps, numbers_at, replace_step, serial_of,
-    step_data, step_files, step_names, step_numbers, step_of_file, step_row, steps, steps_of_file,
-    stray_data,
+    forget_stray_data, last_step, mark_finished, moment, nearest_steps, numbers_at, plan_of_series,
+    replace_step, serial_of, step_data, step_files, step_names, step_numbers, step_of_file, step_row, steps,
+    steps_of_file, stray_data,
 };
 pub use tables::{
     fits, insert, open_table, remove, row_number, row_number_of, table, table_of, tables, update,

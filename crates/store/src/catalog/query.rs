@@ -2,8 +2,12 @@
 
 use super::tables::{STEP_COLUMN, argument, cell, condition_failed, row_number_of};
 use super::{quoted, sql_error, table, tables};
+use forebay_types::columns::ColumnValues;
+use forebay_types::control::TableInfo;
+use forebay_types::reading::Select;
 use forebay_types::record::Cell;
-use forebay_types::{Code, DType, Error, Result};
+use forebay_types::{Code, DType, ElementKind, Error, Result};
+use rusqlite::types::ValueRef;
 use rusqlite::{Connection, params_from_iter};
 
 /// The answer to a question.
@@ -47,25 +51,88 @@ pub fn one_expression(text: &str) -> Result<()> {
     }
 }
 
-/// Rows of a table by condition; the step column of a history stays hidden.
-pub fn select_rows(
-    conn: &Connection,
-    name: &str,
-    condition: &str,
-    args: &[serde_json::Value],
-) -> Result<Rows> {
-    let t = table(conn, name)?
-        .ok_or_else(|| Error::new(Code::NotFound, format!("there is no table {name:?}")))?;
-    let columns: Vec<_> = t.columns.iter().map(|c| quoted(&c.name)).collect();
-    let mut sql = format!("SELECT {} FROM {}", columns.join(", "), quoted(name));
-    if !condition.trim().is_empty() {
-        one_expression(condition)?;
-        sql.push_str(&format!(" WHERE ({condition})"));
-    }
-    sql.push_str(&format!(" ORDER BY {}", row_number_of(&t)));
+/// The SQL of what is wanted of a table, and the dtypes of its columns; the step column of a history stays hidden.
+fn sql_of(t: &TableInfo, wanted: &Select) -> Result<(String, Vec<(String, DType)>)> {
     debug_assert!(t.columns.iter().all(|c| c.name != STEP_COLUMN));
-    let dtypes = t.columns.iter().map(|c| DType::parse(&c.dtype)).collect::<Result<Vec<_>>>()?;
-    ask(conn, &sql, args, &dtypes, &|e| condition_failed(&t, condition, e))
+    let known = |name: &String| {
+        t.columns.iter().find(|c| c.name == *name).ok_or_else(|| {
+            let known: Vec<&str> = t.columns.iter().map(|c| c.name.as_str()).collect();
+            let text = format!("the table {:?} has no column {name:?}; it has {}", t.name, known.join(", "));
+            Error::new(Code::NotFound, text)
+        })
+    };
+    let columns = match wanted.columns.is_empty() {
+        true => t.columns.iter().collect(),
+        false => wanted.columns.iter().map(known).collect::<Result<Vec<_>>>()?,
+    };
+    let row = row_number_of(t);
+    let mut given: Vec<String> = columns.iter().map(|c| quoted(&c.name)).collect();
+    let dtype = |c: &&forebay_types::control::Column| Ok((c.name.clone(), DType::parse(&c.dtype)?));
+    let mut dtypes = columns.iter().map(dtype).collect::<Result<Vec<_>>>()?;
+    let mut conditions = Vec::new();
+    if !wanted.condition.trim().is_empty() {
+        one_expression(&wanted.condition)?;
+        conditions.push(format!("({})", wanted.condition));
+    }
+    if let Some(after) = wanted.after {
+        given.push(row.to_owned());
+        dtypes.push((row.to_owned(), DType::I64));
+        conditions.push(format!("{row} > {after}"));
+    }
+    let mut sql = format!("SELECT {} FROM {}", given.join(", "), quoted(&t.name));
+    if !conditions.is_empty() {
+        sql.push_str(&format!(" WHERE {}", conditions.join(" AND ")));
+    }
+    let mut order = Vec::new();
+    for (name, down) in &wanted.order {
+        order.push(format!("{}{}", quoted(&known(name)?.name), if *down { " DESC" } else { "" }));
+    }
+    order.push(row.to_owned());
+    sql.push_str(&format!(" ORDER BY {}", order.join(", ")));
+    if let Some(limit) = wanted.limit {
+        sql.push_str(&format!(" LIMIT {}", i64::try_from(limit).unwrap_or(i64::MAX)));
+    }
+    Ok((sql, dtypes))
+}
+
+fn named(conn: &Connection, name: &str) -> Result<TableInfo> {
+    table(conn, name)?.ok_or_else(|| Error::new(Code::NotFound, format!("there is no table {name:?}")))
+}
+
+/// Rows of a table.
+pub fn select_rows(conn: &Connection, wanted: &Select) -> Result<Rows> {
+    let t = named(conn, &wanted.table)?;
+    let (sql, columns) = sql_of(&t, wanted)?;
+    let dtypes: Vec<DType> = columns.iter().map(|c| c.1).collect();
+    ask(conn, &sql, &wanted.args, &dtypes, &|e| condition_failed(&t, &wanted.condition, e))
+}
+
+/// The same by columns.
+pub fn select_columns(conn: &Connection, wanted: &Select) -> Result<Vec<ColumnValues>> {
+    let t = named(conn, &wanted.table)?;
+    let (sql, columns) = sql_of(&t, wanted)?;
+    let failed = |e| condition_failed(&t, &wanted.condition, e);
+    let mut columns: Vec<ColumnValues> =
+        columns.into_iter().map(|(name, dtype)| ColumnValues::new(name, dtype)).collect();
+    let mut statement = conn.prepare(&sql).map_err(failed)?;
+    let values = wanted.args.iter().map(argument).collect::<Result<Vec<_>>>()?;
+    let mut rows = statement.query(params_from_iter(values)).map_err(failed)?;
+    while let Some(row) = rows.next().map_err(failed)? {
+        for (at, column) in columns.iter_mut().enumerate() {
+            let value = row.get_ref(at).map_err(failed)?;
+            match (value, column.dtype.is_text()) {
+                (ValueRef::Null, _) => column.push_null(),
+                (ValueRef::Integer(v), false) => column.push_integer(v as u64),
+                (ValueRef::Real(v), false) if column.dtype.kind() == ElementKind::Float => {
+                    column.push_real(v)
+                }
+                (ValueRef::Text(v) | ValueRef::Blob(v), true) => column.push_text(v),
+                (ValueRef::Blob(_), false) => column.push(&cell(value, Some(column.dtype)))?,
+                _ => return Err(column.foreign()),
+            }
+        }
+    }
+    Ok(columns)
 }
 
 /// Any question that only reads.

@@ -3,6 +3,7 @@
 use super::data::{check_bytes, meta_of, order_text, shape_text};
 use super::marks::{LISTED, damage_of, damaged_behind, forget_aside, forget_dropped, unmark};
 use super::{now, serials, sql_error};
+use crate::series::Planned;
 use crate::stepfile::{Entry, Manifest};
 use forebay_types::control::Restarted;
 use forebay_types::{Code, Error, Result};
@@ -142,18 +143,24 @@ pub fn step_names(conn: &Connection, step: i64) -> Result<Vec<String>> {
         .map_err(failed)
 }
 
-/// What and where a data set of a step is.
-pub fn step_data(conn: &Connection, step: i64, name: &str) -> Result<Option<Entry>> {
-    type Fields = (String, String, String, String, i64, String, i64);
-    let sql = "SELECT dtype, shape, data_order, unit, file_offset, pieces, nbytes FROM fb_step_data WHERE step = ?1 AND name = ?2";
-    let read = |r: &Row| -> rusqlite::Result<Fields> {
-        Ok((r.get(0)?, r.get(1)?, r.get(2)?, r.get(3)?, r.get(4)?, r.get(5)?, r.get(6)?))
-    };
-    let found = conn
-        .prepare_cached(sql)
-        .and_then(|mut s| s.query_row(params![step, name], read).optional())
-        .map_err(failed)?;
-    let Some((dtype, shape, order, units, offset, pieces, nbytes)) = found else { return Ok(None) };
+/// What stands of a data set of a step behind its name: dtype, shape, order, unit, offset, pieces, bytes.
+type Fields = (String, String, String, String, i64, String, i64);
+const FIELDS: &str = "dtype, shape, data_order, unit, file_offset, pieces, fb_step_data.nbytes";
+
+fn fields(r: &Row, at: usize) -> rusqlite::Result<Fields> {
+    Ok((
+        r.get(at)?,
+        r.get(at + 1)?,
+        r.get(at + 2)?,
+        r.get(at + 3)?,
+        r.get(at + 4)?,
+        r.get(at + 5)?,
+        r.get(at + 6)?,
+    ))
+}
+
+fn entry(step: i64, name: &str, fields: Fields) -> Result<Entry> {
+    let (dtype, shape, order, units, offset, pieces, nbytes) = fields;
     let pieces = serde_json::from_str(&pieces).map_err(|e| {
         Error::new(
             Code::Corrupt,
@@ -162,7 +169,62 @@ pub fn step_data(conn: &Connection, step: i64, name: &str) -> Result<Option<Entr
     })?;
     let meta = meta_of(&dtype, &shape, &order)?;
     check_bytes(&meta, nbytes).map_err(|e| e.within(format!("{name:?} of step {step}")))?;
-    Ok(Some(Entry { name: name.to_owned(), meta, units, offset: offset as u64, pieces }))
+    Ok(Entry { name: name.to_owned(), meta, units, offset: offset as u64, pieces })
+}
+
+/// What and where a data set of a step is.
+pub fn step_data(conn: &Connection, step: i64, name: &str) -> Result<Option<Entry>> {
+    let sql = format!("SELECT {FIELDS} FROM fb_step_data WHERE step = ?1 AND name = ?2");
+    let found = conn
+        .prepare_cached(&sql)
+        .and_then(|mut s| s.query_row(params![step, name], |r| fields(r, 0)).optional())
+        .map_err(failed)?;
+    found.map(|found| entry(step, name, found)).transpose()
+}
+
+/// Steps with what each has of a name: all that are listed, in order, or those of these numbers, of which one that is
+/// not there is given instead.
+pub fn plan_of_series(
+    conn: &Connection,
+    name: &str,
+    steps: Option<&[i64]>,
+) -> Result<std::result::Result<Vec<Planned>, i64>> {
+    let of = |condition: &str| {
+        format!(
+            "SELECT fb_steps.step, time, file, {FIELDS}
+             FROM fb_steps LEFT JOIN fb_step_data ON fb_step_data.step = fb_steps.step AND name = ?1
+             WHERE fb_steps.{condition} ORDER BY fb_steps.step"
+        )
+    };
+    let read = |r: &Row| -> rusqlite::Result<(StepRow, Option<Fields>)> {
+        let row = StepRow {
+            step: r.get(0)?,
+            time: r.get(1)?,
+            file: r.get(2)?,
+            nbytes: 0,
+            parameters: serde_json::Map::new(),
+        };
+        let has = r.get_ref(3)? != rusqlite::types::ValueRef::Null;
+        Ok((row, has.then(|| fields(r, 3)).transpose()?))
+    };
+    let planned = |(row, found): (StepRow, Option<Fields>)| {
+        let entry = found.map(|found| entry(row.step, name, found)).transpose()?;
+        Ok(Planned { row, entry })
+    };
+    let Some(steps) = steps else {
+        let mut s = conn.prepare_cached(&of(LISTED)).map_err(failed)?;
+        let rows = s.query_map([name], read).map_err(failed)?;
+        return rows.map(|row| planned(row.map_err(failed)?)).collect::<Result<_>>().map(Ok);
+    };
+    let mut s = conn.prepare_cached(&of("step = ?2")).map_err(failed)?;
+    let mut found = Vec::with_capacity(steps.len());
+    for step in steps {
+        match s.query_row(params![name, step], read).optional().map_err(failed)? {
+            Some(row) => found.push(planned(row)?),
+            None => return Ok(Err(*step)),
+        }
+    }
+    Ok(Ok(found))
 }
 
 /// Which attempt at its number a step that is listed is; 0 in format 1, which has no serials.

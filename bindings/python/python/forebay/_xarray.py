@@ -1,0 +1,219 @@
+"""Runs and snapshots as data sets of xarray, read when they are touched; and the entry point by which
+``xarray.open_dataset("x.fb", engine="forebay")`` finds a run. Only who asks for one imports xarray, and this module.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from xarray.backends import BackendArray, BackendEntrypoint
+from xarray.core import indexing
+
+from . import _forebay
+from ._dtypes import dtype_of_name, is_of_numpy
+from ._run import Run
+from ._run import open as open_run
+from ._snapshots import StoredSnapshot
+
+_LISTED = "step NOT IN (SELECT step FROM fb_damaged)"
+_STEPS = f"SELECT step, time FROM fb_steps WHERE {_LISTED} ORDER BY step"
+_ARRAYS = (
+    "SELECT name, dtype, shape, unit, count(*) AS steps FROM fb_step_data "
+    f"WHERE {_LISTED} GROUP BY name, dtype, shape, data_order ORDER BY name, count(*) DESC"
+)
+_ID = "SELECT value FROM fb_run WHERE key = 'run_id'"
+
+_readers: dict[tuple[int, str, str], Run] = {}
+"""Runs that arrays of this process read from, by process, path and identity: arrays hold no handles, so pickle takes
+them to other processes."""
+
+
+def dims_of(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[str, ...]]:
+    """The names of the dimensions of each array: ``dim_0``, ... of the extents that most arrays have along an axis, and
+    with the extent behind, ``dim_0_5``, of others. So arrays of one shape have one grid.
+    """
+    extents: dict[int, Counter[int]] = {}
+    for shape in shapes.values():
+        for axis, extent in enumerate(shape):
+            extents.setdefault(axis, Counter())[extent] += 1
+    usual = {
+        axis: max(counts, key=lambda extent: (counts[extent], extent)) for axis, counts in extents.items()
+    }
+
+    def dim(axis: int, extent: int) -> str:
+        return f"dim_{axis}" if extent == usual[axis] else f"dim_{axis}_{extent}"
+
+    return {
+        name: tuple(dim(axis, extent) for axis, extent in enumerate(shape)) for name, shape in shapes.items()
+    }
+
+
+class OverSteps(BackendArray):
+    """An array of the snapshots with the steps along its first axis: path, name and steps, so that pickle takes it."""
+
+    def __init__(
+        self,
+        run: tuple[str, str],
+        name: str,
+        steps: tuple[int, ...],
+        lacking: frozenset[int],
+        shape: tuple[int, ...],
+        dtype: Any,
+    ) -> None:
+        self.run, self.name, self.steps, self.lacking = run, name, steps, lacking
+        self.shape, self.dtype = (len(steps), *shape), dtype
+
+    def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
+        return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.BASIC, self._read)
+
+    def _read(self, key: tuple[Any, ...]) -> Any:
+        first, rest = key[0], key[1:]
+        wanted = self.steps[first]
+        steps = list(wanted) if isinstance(wanted, tuple) else [wanted]
+        there = [at for at, step in enumerate(steps) if step not in self.lacking]
+        part = (slice(None), *rest)
+        shape = np.broadcast_to(np.empty(()), (len(steps), *self.shape[1:]))[part].shape
+        if not there:
+            found = np.full(shape, np.nan if steps else 0, self.dtype)
+        else:
+            found = _reader(*self.run).series(self.name, rest or None, [steps[at] for at in there])
+        if 0 < len(there) < len(steps):
+            filled = np.full(shape, np.nan, self.dtype)
+            filled[there] = found
+            found = filled
+        return found if isinstance(wanted, tuple) else found[0]
+
+
+class OfSnapshot(BackendArray):
+    """An array of one snapshot."""
+
+    def __init__(self, snapshot: StoredSnapshot, name: str, shape: tuple[int, ...], dtype: Any) -> None:
+        self.snapshot, self.name, self.shape, self.dtype = snapshot, name, shape, dtype
+
+    def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
+        return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.BASIC, self._read)
+
+    def _read(self, key: tuple[Any, ...]) -> Any:
+        return np.asarray(self.snapshot.get(self.name, key or None))
+
+
+def _reader(path: str, run_id: str) -> Run:
+    key = (os.getpid(), path, run_id)
+    if key not in _readers:
+        run = open_run(path, "r")
+        if run.sql(_ID)[0]["value"] != run_id:
+            raise _forebay.Conflict(
+                f"{path} holds another run than when it was opened with xarray: it was begun anew; open it again"
+            )
+        _readers[key] = run
+    return _readers[key]
+
+
+def of_run(run: Run, name: str | Iterable[str] | None = None, drop: Iterable[str] = ()) -> xr.Dataset:
+    """The arrays of a run's snapshots as they are now, lazily over steps."""
+    names = None if name is None else {name} if isinstance(name, str) else set(name)
+    run.snapshots.numbers  # noqa: B018  a single rank's own are complete then
+    listed = run.sql(_STEPS)
+    steps, times = [row["step"] for row in listed], [row["time"] for row in listed]
+    kinds: dict[str, list[dict[str, Any]]] = {}
+    for row in run.sql(_ARRAYS):
+        kinds.setdefault(row["name"], []).append(row)
+    for unknown in sorted((names or set()) - set(kinds)):
+        raise _forebay.NotFound(
+            f"no snapshot has an array {unknown!r}; they have {', '.join(sorted(kinds)) or 'none'}"
+        )
+    left_out, taken = {}, {}
+    for array, rows in kinds.items():
+        if array in drop or (names is not None and array not in names):
+            continue
+        why = _why_not(rows, len(steps))
+        if why is None:
+            taken[array] = rows[0]
+        elif names is not None:
+            raise _forebay.Conflict(f"{array!r} does not become one array over steps: {why}")
+        else:
+            left_out[array] = why
+    shapes = {array: tuple(json.loads(row["shape"])) for array, row in taken.items()}
+    dims = dims_of(shapes)
+    rising = bool(times) and None not in times and all(a < b for a, b in itertools.pairwise(times))
+    along = "time" if rising else "step"
+    place = (run.path, run.sql(_ID)[0]["value"])
+    variables = {}
+    for array, row in taken.items():
+        lacking: frozenset[int] = frozenset()
+        if row["steps"] < len(steps):
+            having = run.sql(f"SELECT step FROM fb_step_data WHERE name = ? AND {_LISTED}", [array])
+            lacking = frozenset(steps) - {one["step"] for one in having}
+        lazy = OverSteps(place, array, tuple(steps), lacking, shapes[array], dtype_of_name(row["dtype"]))
+        attrs = {"units": row["unit"]} if row["unit"] else {}
+        variables[array] = xr.Variable((along, *dims[array]), indexing.LazilyIndexedArray(lazy), attrs)
+    known = np.array([np.nan if time is None else time for time in times], "f8")
+    coords = {"step": ((along,), np.array(steps, "i8")), "time": ((along,), known)}
+    return xr.Dataset(variables, coords, {"left_out": json.dumps(left_out)} if left_out else {})
+
+
+def _why_not(rows: list[dict[str, Any]], steps: int) -> str | None:
+    """Why an array does not become one over steps, if it does not."""
+    row = rows[0]
+    if len(rows) > 1:
+        kinds = " and ".join(f"{one['dtype']} {one['shape']}" for one in rows[:2])
+        return f"its dtype, shape or order differs from step to step, {kinds}; run.series(name, ragged=True) reads it"
+    if not is_of_numpy(row["dtype"]):
+        return f"it is of dtype {row['dtype']}; run.series(name) reads it"
+    if row["steps"] < steps and dtype_of_name(row["dtype"]).kind not in "fc":
+        return f"it is in {row['steps']} of {steps} steps, and {row['dtype']} has no NaN for the others"
+    return None
+
+
+def of_snapshot(snapshot: StoredSnapshot) -> xr.Dataset:
+    """The arrays of one snapshot, each read when it is touched; texts and bytes at once."""
+    described = {name: snapshot._native.dataset(name) for name in snapshot.names()}
+    shapes = {name: tuple(d[3]) for name, d in described.items() if is_of_numpy(d[2])}
+    dims = dims_of(shapes)
+    variables: dict[str, Any] = {}
+    for name, (_, _, dtype, _, units, *_) in described.items():
+        attrs = {"units": units} if units else {}
+        if name in shapes:
+            lazy = OfSnapshot(snapshot, name, shapes[name], dtype_of_name(dtype))
+            variables[name] = xr.Variable(dims[name], indexing.LazilyIndexedArray(lazy), attrs)
+        else:
+            value = np.asarray(snapshot[name], object)
+            variables[name] = xr.Variable(
+                tuple(f"{name}_dim_{axis}" for axis in range(value.ndim)), value, attrs
+            )
+    coords: dict[str, Any] = {"step": snapshot.step}
+    if snapshot.time is not None:
+        coords["time"] = snapshot.time
+    return xr.Dataset(variables, coords)
+
+
+class Backend(BackendEntrypoint):
+    """Opens runs: ``xarray.open_dataset("x.fb", engine="forebay")``."""
+
+    description = "Runs of Forebay, lazily over steps"
+    open_dataset_parameters = ("filename_or_obj", "drop_variables", "names")
+
+    def open_dataset(
+        self,
+        filename_or_obj: Any,
+        *,
+        drop_variables: str | Iterable[str] | None = None,
+        names: Iterable[str] | None = None,
+    ) -> xr.Dataset:
+        """The run of that directory or address; ``names``: only these arrays."""
+        drop = [drop_variables] if isinstance(drop_variables, str) else list(drop_variables or ())
+        with open_run(filename_or_obj, "r") as run:
+            return of_run(run, names, drop)
+
+    def guess_can_open(self, filename_or_obj: Any) -> bool:
+        """Whether that looks like a run."""
+        return isinstance(filename_or_obj, str | os.PathLike) and os.fspath(filename_or_obj).rstrip(
+            "/"
+        ).endswith(".fb")
