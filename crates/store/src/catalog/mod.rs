@@ -16,6 +16,7 @@ mod descriptors;
 mod failed;
 mod generation;
 mod histories;
+mod keep;
 mod list;
 mod log;
 mod marks;
@@ -54,6 +55,7 @@ pub(crate) use generation::{
     BadLog, LogFault, bad_log, behind, generation, is_log_gone, keep_broken, part, set_generation,
 };
 pub use histories::{came, doubled};
+pub use keep::{outlived, set_keep};
 pub(crate) use log::Break;
 pub use marks::{damage_of, damaged_behind, drop_step, dropped, forget_dropped, mark_damaged, unmark};
 pub use partial::{
