@@ -1,12 +1,13 @@
 //! Arrays that servers hold.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use forebay_client::call::{
     Arg, Bag, BagOptions, Client, Next, On, Reference, Task, TaskValue, Value, wait_all,
 };
 use forebay_client::run::View;
-use forebay_types::{ArrayMeta, Code, DType, Order, Scalar, Selection, Shape};
+use forebay_types::{ArrayMeta, Code, DType, Order, Result, Scalar, Selection, Shape, Signature};
 use rustix::process::Signal;
 
 use crate::roles::{World, until};
@@ -255,9 +256,19 @@ fn a_call_on_a_lost_array_says_that_it_is_lost_whoever_offers_the_service() {
         assert_eq!(e.code(), Code::ServerLost, "{e}");
         assert!(e.text().contains("is lost") && e.text().contains("make it anew"), "{e}");
     }
+    // So it is where the arguments are made of the signature, which nobody knows any more.
+    let held = [Arc::new(arrays[0].clone())];
+    let unknown = |_: &Signature| -> Result<Vec<Arg>> { unreachable!("nobody offers it") };
+    let sent = client.call_async_with("affine", None, &held, unknown).map(drop);
+    let called = client.call_now_with("affine", &held, unknown).map(drop);
+    for e in [sent.unwrap_err(), called.unwrap_err()] {
+        assert!(e.code() == Code::ServerLost && e.text().contains("make it anew"), "{e}");
+    }
     client.patience(Duration::ZERO);
     assert_eq!(client.call("void", vec![], None).unwrap_err().code(), Code::NoServer);
-    assert!(client.failed().iter().map(|f| f.code).eq([Code::ServerLost, Code::ServerLost, Code::NoServer]));
+    let failed = client.failed();
+    assert!(failed.len() == 5 && failed[..4].iter().all(|f| f.code == Code::ServerLost), "{failed:?}");
+    assert_eq!(failed[4].code, Code::NoServer);
 }
 
 #[test]

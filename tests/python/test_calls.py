@@ -671,6 +671,7 @@ def test_the_command_line_lists_and_calls_services(client: fb.Client, place: Pla
     np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), [0.0, 2.0, 4.0, 6.0])
     assert "ValueError: on purpose: so" in place.command("call", "fails", "so", status=1)
     assert "takes 3 arguments and got 1" in place.command("call", "axpy", "2", status=1)
+    assert "z2 = -1.0+2.0j" in place.command("call", "scalars", "-3", "-1+2j", "false", "x", __file__)
     assert 'no server offers "nosuch"' in place.command("call", "nosuch", status=1)
 
 

@@ -139,7 +139,7 @@ def test_a_snapshot_that_is_marked_as_damaged_is_verified_with_a_remedy_that_hel
     place.command("repair", run_dir, status=1)
     said = place.command("verify", run_dir, status=1)
     assert said.count("steps/0000000001.h5: ") == 1 and f"`forebay drop {run_dir} 1`" in said, said
-    place.command("drop", run_dir, "1")
+    place.command("drop", run_dir, "1", "--yes")
     assert "sound" in place.command("verify", run_dir)
 
 

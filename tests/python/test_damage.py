@@ -132,11 +132,18 @@ def test_a_snapshot_is_dropped_and_its_number_is_free(run_dir: Path) -> None:
 
 
 def test_the_command_drops_a_snapshot(run_dir: Path) -> None:
-    write(run_dir, 2)
-    assert "snapshot 1 dropped" in command("drop", run_dir, "1")
-    assert "no snapshot 1" in command("drop", run_dir, "1", status=1)
+    write(run_dir, 9)
+    with fb.open(run_dir) as run:
+        run.checkpoint("kept")
+    asked = command("drop", run_dir, "1..8", status=1)
+    assert "8 snapshots, 1 to 8" in asked and "1 of them kept as checkpoints" in asked and "--yes" in asked
+    assert "snapshot 1 dropped" in command("drop", run_dir, "1", "--yes")
+    assert "no snapshot 1" in command("drop", "--yes", run_dir, "2", "1", status=1)
+    for bad in ("x", "5..3", "1.."):
+        assert "such as 1000..2000" in command("drop", "--yes", run_dir, bad, status=1)
+    assert "6 snapshots dropped, 0 to 8" in command("drop", "-y", run_dir, "0..4", "3", "7..8")
     with fb.open(run_dir, "r") as run:
-        assert run.snapshots.numbers == [0]
+        assert run.snapshots.numbers == [5, 6]
 
 
 @pytest.mark.usefixtures("no_agent")
@@ -299,6 +306,6 @@ def test_repair_ends_with_what_helps_against_what_it_found(run_dir: Path) -> Non
     (run_dir / "steps" / "notes.txt").write_text("mine")
     said = command("repair", run_dir, status=1)
     assert f"`forebay drop {run_dir} 3`" in said and "tables" not in said and "forebay rm" not in said
-    command("drop", run_dir, "3")
+    command("drop", run_dir, "3", "--yes")
     said = command("verify", run_dir)
     assert "no file of this run, left alone: steps/notes.txt" in said and "sound; 3 snapshots" in said

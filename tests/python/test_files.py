@@ -542,6 +542,55 @@ def test_what_a_client_that_was_killed_has_left_beside_a_file_is_removed_by_the_
     assert sorted(p.name for p in far.mine.iterdir()) == ["other", "third"]
 
 
+def test_a_symbolic_link_stays_and_what_it_leads_to_is_written_also_if_it_is_not_there_yet(
+    far: Served,
+) -> None:
+    far.serve()
+    there, new, ring = far.mine / "there", far.mine / "new", far.mine / "ring"
+    (far.mine / "folder").mkdir()
+    there.write_text("old")
+    (far.mine / "to_there").symlink_to("there")
+    (far.mine / "to_new").symlink_to("to_next")
+    (far.mine / "to_next").symlink_to("folder/../new")
+    ring.symlink_to("ring")
+    (far.mine / "nowhere").symlink_to("missing/file")
+    code = """
+for path in ["to_there", "to_new"]:
+    print(fb.call("zeros", 10, path))
+for path, kind in [("ring", fb.BadArgument), ("nowhere", fb.NotFound)]:
+    try:
+        fb.call("zeros", 10, path)
+    except kind as e:
+        print(e)
+"""
+    out = far.call(code).splitlines()
+    assert out[:2] == ["to_there", "to_new"]
+    assert "more than 40 follow one another" in out[2] and "there is no directory" in out[3]
+    assert there.read_bytes() == new.read_bytes() == bytes(10)
+    links = {p.name for p in far.mine.iterdir() if p.is_symlink()}
+    assert links == {"to_there", "to_new", "to_next", "ring", "nowhere"}
+
+
+def test_a_place_is_that_of_one_process_until_its_call_has_ended_or_it_is_killed(far: Served) -> None:
+    server = far.serve()
+    code = """
+try:
+    print(fb.call("zeros", int(sys.argv[1]), "back"))
+except fb.BadArgument as e:
+    print(e)
+"""
+    with far.reached():
+        first = far.client(code, str(LARGE))
+        until(lambda: stopped_on_the_way_back(far, server), what="the first pieces")
+        out = ended(far.client(code, "10"), timeout=60)[0]
+        assert f"process {first.pid} of this host" in out and str(far.mine / "back") in out, out
+        first.kill()
+        first.wait()
+        os.kill(server.pid, signal.SIGCONT)
+        assert ended(far.client(code, "10"), timeout=60)[0] == "back\n"
+    assert (far.mine / "back").read_bytes() == bytes(10)
+
+
 def test_what_is_no_path_is_told_with_what_is_wanted(agent: Agent, place: Place, tmp_path: Path) -> None:
     served = Served(agent, place, tmp_path, "here")
     served.serve()

@@ -142,6 +142,10 @@ def test_calls_that_have_failed_are_remembered(client: fb.Client) -> None:
         client.call("nap", 20.0, timeout=0.05)
     with pytest.raises(fb.BadArgument):
         client.call("axpy", 1.0, np.ones(4), y)
+    unfit = np.array([object(), None])
+    for call in (client.call, client.call_async):
+        with pytest.raises(fb.BadArgument):
+            call("axpy", 1.0, unfit, y)
     given_up = client.call_async("nap", 20.0)
     given_up.cancel()
     with pytest.raises(fb.Cancelled):
@@ -152,8 +156,9 @@ def test_calls_that_have_failed_are_remembered(client: fb.Client) -> None:
         ("axpy", "RemoteError"),
         ("nobody", "NoServer"),
         ("nap", "Timeout"),
-        ("axpy", "BadArgument"),
+        *[("axpy", "BadArgument")] * 3,
     ]
+    assert all("object" in one.text for one in failed[4:])
     assert "-1.0 is below zero" in failed[0].text
     assert failed[0].server is not None and "(pid " in failed[0].server
     assert failed[1].server is None

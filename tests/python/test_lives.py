@@ -57,7 +57,7 @@ def test_who_opens_the_run_of_a_killed_program_for_a_moment_does_not_bring_it_to
         place.command("put", run_dir, "note", "3")
     elif between == "open":
         place.run_python("import sys, forebay as fb; fb.open(sys.argv[1]).close()", run_dir)
-    place.command("drop", run_dir, "0")
+    place.command("drop", run_dir, "0", "--yes")
     place.run_python(ALONE, run_dir, "2", "7", "close")
     with fb.open(run_dir, "r") as run:
         rows = run.table("rows").select()

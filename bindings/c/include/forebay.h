@@ -277,6 +277,9 @@ typedef struct {
        /dev/shm, of another user): "refuse" (the opening fails and says where they lie), "abandon" (they are
        given up, and the run goes on from its last step on disk); NULL: FOREBAY_ELSEWHERE, else "refuse". */
     const char *elsewhere;
+    /* Which complete snapshots stay: "last 5", "every 10" (by number), or both: "last 5, every 100"; NULL: all. What may be
+       gone on from stays, too: checkpoints, where the run began and went back to, the newest one. All ranks say the same. */
+    const char *keep;
 } fb_open_opts;
 
 /* Figures of a run. What a figure means when there is none yet stands beside it. */

@@ -196,6 +196,12 @@ impl fb_arg {
     }
 }
 
+/// The arrays among the arguments that servers hold. What is no reference is told when the arguments are made.
+pub fn held(args: &[fb_arg]) -> Vec<Arc<Reference>> {
+    let references = args.iter().filter(|arg| arg.kind == REFERENCE);
+    references.filter_map(|arg| Some(handle::get(arg.reference.cast_const()).ok()?.clone())).collect()
+}
+
 /// Arguments for a signature.
 pub fn prepare(args: &[fb_arg], signature: &Signature) -> Result<Prepared> {
     let params = signature.params();

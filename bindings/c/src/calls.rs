@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use forebay::call::{Client, Named, Only, Transfer};
 use forebay::{Code, Error, Result};
 
-use crate::args::{ResultPlaces, fb_arg, prepare};
+use crate::args::{ResultPlaces, fb_arg, held, prepare};
 use crate::data::{NAME, letters};
 use crate::fault::{fb_status, status};
 use crate::futures::FutureObject;
@@ -142,7 +142,8 @@ fn call(
     let timeout = given::timeout(timeout)?;
     let mut back = ResultPlaces::default();
     let Some(allowed) = timeout else {
-        let values = object.call_now_with(name, |signature| take(args, signature, &mut back))?.wait()?;
+        let values =
+            object.call_now_with(name, &held(args), |signature| take(args, signature, &mut back))?.wait()?;
         return back.fill(values);
     };
     let mut future = send(&object, name, args, timeout, &mut back)?;
@@ -169,7 +170,7 @@ pub fn send(
     allowed: Option<std::time::Duration>,
     back: &mut ResultPlaces,
 ) -> Result<forebay::call::Future<'static>> {
-    client.call_async_with(name, allowed, |signature| take(args, signature, back))
+    client.call_async_with(name, allowed, &held(args), |signature| take(args, signature, back))
 }
 
 /// Calls a service and returns at once. The arrays, texts and variables of `args` (not `args` itself)

@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use forebay::{Code, Elsewhere, Error, LateErrors, Mode, OpenOptions, Result, Run, WhenFull};
+use forebay::{Code, Elsewhere, Error, Keep, LateErrors, Mode, OpenOptions, Result, Run, WhenFull};
 
 use crate::fault::{fb_status, status};
 use crate::given::{self, Sized0};
@@ -39,6 +39,9 @@ pub struct fb_open_opts {
     /// /dev/shm, of another user): "refuse" (the opening fails and says where they lie), "abandon" (they are
     /// given up, and the run goes on from its last step on disk); NULL: FOREBAY_ELSEWHERE, else "refuse".
     pub elsewhere: *const c_char,
+    /// Which complete snapshots stay: "last 5", "every 10" (by number), or both: "last 5, every 100"; NULL: all. What may be
+    /// gone on from stays, too: checkpoints, where the run began and went back to, the newest one. All ranks say the same.
+    pub keep: *const c_char,
 }
 
 // SAFETY: numbers and pointers, the size first.
@@ -97,6 +100,9 @@ fn open_options(opts: &fb_open_opts) -> Result<OpenOptions> {
     }
     if let Some(elsewhere) = given::optional_text(opts.elsewhere, "elsewhere")? {
         options.elsewhere = Some(Elsewhere::parse(elsewhere)?);
+    }
+    if let Some(keep) = given::optional_text(opts.keep, "keep")? {
+        options.keep = Some(Keep::parse(keep)?);
     }
     if let Some(program) = given::optional_text(opts.program, "program")? {
         options.program = Some(program.to_owned());

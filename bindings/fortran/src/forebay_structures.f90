@@ -27,6 +27,7 @@ module forebay_structures
     type(c_ptr) :: program = c_null_ptr
     type(c_ptr) :: late = c_null_ptr
     type(c_ptr) :: elsewhere = c_null_ptr
+    type(c_ptr) :: keep = c_null_ptr
   end type lib_open_opts_struct
 
   type, public, bind(c) :: fb_stats

@@ -55,7 +55,16 @@ impl Client {
         &self.inner
     }
 
-    fn arguments(&self, name: &str, args: &Bound<'_, PyTuple>) -> PyResult<Arguments> {
+    /// The arguments; a call that cannot have them has failed.
+    fn arguments(&self, py: Python<'_>, name: &str, args: &Bound<'_, PyTuple>) -> PyResult<Arguments> {
+        self.made_of(name, args).inspect_err(|raised| {
+            if let Some(why) = errors::read(py, raised) {
+                self.inner.note(name, &why);
+            }
+        })
+    }
+
+    fn made_of(&self, name: &str, args: &Bound<'_, PyTuple>) -> PyResult<Arguments> {
         let mut out = Arguments { held: PendingArguments::default(), back: Vec::new() };
         for value in args.iter() {
             if !out.take(&value)? {
@@ -329,7 +338,7 @@ impl Client {
         info: &str,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (timeout, raises) = (duration(py, timeout)?, is_raised(py, info)?);
-        let Arguments { held, back } = self.arguments(name, args)?;
+        let Arguments { held, back } = self.arguments(py, name, args)?;
         // Outlives the wait: references to the arrays are given back with the interpreter's lock held.
         let mut call: Option<HeldCall> = None;
         let waited = released(py, || {
@@ -374,7 +383,7 @@ impl Client {
     ) -> PyResult<Future> {
         let raises = is_raised(py, info)?;
         let transfer = Transfer::parse(transfer).map_err(|e| errors::raise(py, &e))?;
-        let Arguments { held, back } = self.arguments(name, args)?;
+        let Arguments { held, back } = self.arguments(py, name, args)?;
         let future = released(py, || held.send(&self.inner.handing_over(transfer), name, None))?;
         Ok(Future::new(&self.inner, future, back, name, raises))
     }

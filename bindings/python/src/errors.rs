@@ -94,6 +94,21 @@ pub fn raise_printed(py: Python<'_>, error: &forebay::Error, printed: &Printed) 
     raised
 }
 
+/// The error that an exception tells of: `BadArgument` where it is one of Python itself. An interrupt is none.
+pub fn read(py: Python<'_>, raised: &PyErr) -> Option<forebay::Error> {
+    if !raised.is_instance_of::<PyException>(py) {
+        return None;
+    }
+    let ours = CLASSES.get(py).and_then(|all| all.iter().find(|c| raised.is_instance(py, c.1.bind(py))));
+    Some(match ours {
+        Some((code, _)) => {
+            let text = raised.value(py).str().map(|text| text.to_string());
+            forebay::Error::new(*code, text.unwrap_or_default())
+        }
+        None => forebay::Error::bad(told(py, raised)),
+    })
+}
+
 /// `BadArgument` with its text, as an exception.
 pub fn bad(py: Python<'_>, text: impl Into<String>) -> PyErr {
     raise(py, &forebay::Error::bad(text))

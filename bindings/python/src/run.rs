@@ -1,7 +1,7 @@
 //! A run, as the Python class of the same name needs it. Descriptors travel as JSON text.
 
 use forebay::{
-    Array, Column, Elsewhere, LateErrors, Level, Mode, OpenOptions, Order, PutOptions, Selection,
+    Array, Column, Elsewhere, Keep, LateErrors, Level, Mode, OpenOptions, Order, PutOptions, Selection,
     SeriesOptions, Slice, TableOptions, Target, WhenFull,
 };
 use pyo3::prelude::*;
@@ -70,7 +70,7 @@ fn values(args: &[Bound<'_, PyAny>]) -> PyResult<Vec<Value>> {
 #[pymethods]
 impl Run {
     #[new]
-    #[pyo3(signature = (place, mode, buffer, full, late, rank, size, scratch, program, elsewhere))]
+    #[pyo3(signature = (place, mode, buffer, full, late, rank, size, scratch, program, elsewhere, keep))]
     #[expect(clippy::too_many_arguments, reason = "one for each option of `open`")]
     fn new(
         py: Python<'_>,
@@ -84,6 +84,7 @@ impl Run {
         scratch: bool,
         program: Option<String>,
         elsewhere: Option<&str>,
+        keep: Option<&str>,
     ) -> PyResult<Run> {
         let raise = |e| errors::raise(py, &e);
         let options = OpenOptions {
@@ -95,6 +96,7 @@ impl Run {
             scratch,
             program,
             elsewhere: elsewhere.map(Elsewhere::parse).transpose().map_err(raise)?,
+            keep: keep.map(Keep::parse).transpose().map_err(raise)?,
         };
         let mode = Mode::parse(mode).map_err(raise)?;
         let late = options.late;

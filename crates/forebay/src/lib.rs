@@ -55,8 +55,8 @@ pub use forebay_types::reading::Select;
 pub use forebay_types::record::{Cell, Place};
 pub use forebay_types::watch::{Kind, Reduce, Scale};
 pub use forebay_types::{
-    ArrayMeta, CODES, Code, DType, Element, ElementKind, Error, Name, Number, Order, Param, Result, Scalar,
-    Selection, Shape, Signature, Slice, Strided, Way, attributes, limits, number_of_attribute,
+    ArrayMeta, CODES, Code, DType, Element, ElementKind, Error, Keep, Name, Number, Order, Param, Result,
+    Scalar, Selection, Shape, Signature, Slice, Strided, Way, attributes, limits, number_of_attribute,
     real_attribute,
 };
 pub use kept::{Kept, KeptSnapshots, Restart};

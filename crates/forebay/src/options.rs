@@ -7,7 +7,7 @@ use forebay_link::net::Address;
 use forebay_types::control::{Elsewhere, LateErrors, WhenFull};
 use forebay_types::file::SCRATCH_BYTES;
 use forebay_types::limits::BUFFER_BYTES;
-use forebay_types::{Code, Error, Result};
+use forebay_types::{Code, Error, Keep, Result};
 
 /// Options of [`crate::open`]; the default serves a laptop.
 #[derive(Clone, Debug)]
@@ -30,6 +30,9 @@ pub struct OpenOptions {
     /// What becomes of data that a program which was killed left in memory elsewhere: on another host, in
     /// another `/dev/shm`, of another user. What `FOREBAY_ELSEWHERE` says when not given, else refused.
     pub elsewhere: Option<Elsewhere>,
+    /// Which complete snapshots stay as long as the run is open; all when not given. Those of checkpoints stay, those that
+    /// the run was gone on from, the newest one, and one that is being read.
+    pub keep: Option<Keep>,
 }
 
 impl Default for OpenOptions {
@@ -43,6 +46,7 @@ impl Default for OpenOptions {
             scratch: false,
             program: None,
             elsewhere: None,
+            keep: None,
         }
     }
 }

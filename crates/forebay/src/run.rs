@@ -62,6 +62,13 @@ pub fn open(place: &str, mode: Mode, mut options: OpenOptions) -> Result<Run> {
         RunPlace::There(remote) => (PathBuf::from(&remote.url), Some(remote)),
     };
     if !mode.writes() {
+        if let Some(keep) = &options.keep {
+            let keep = keep.to_string();
+            let text = format!(
+                "{keep:?} says which snapshots stay, and a run that is opened with mode \"r\" is only read; leave it out"
+            );
+            return Err(Error::bad(text));
+        }
         let run = Run::new(dir, remote, rank_and_size, None, None);
         return run.reader().map(|_| run);
     }
@@ -73,6 +80,9 @@ pub fn open(place: &str, mode: Mode, mut options: OpenOptions) -> Result<Run> {
     session.on_late(options.late, None);
     let last = session.opened().last_step;
     let run = Run::new(dir, remote, rank_and_size, Some(session), owner);
+    if let Some(keep) = options.keep {
+        run.session()?.keep(keep)?;
+    }
     if last.is_some() {
         let kept = KeptSnapshots::of(run.reader()?)?;
         run.session()?.know_steps(kept.numbers()?.iter().copied());

@@ -124,13 +124,27 @@ pub fn lock(file: BorrowedFd, bytes: &Range<i64>, how: Lock) -> io::Result<()> {
     }
 }
 
-/// Whether a lock of the kind that belongs to the process would be refused.
-#[cfg(test)]
-pub fn is_locked(file: BorrowedFd, byte: i64) -> bool {
+/// Locks a byte of a file for this process alone, or gives it back. Never waits: false when another one has it.
+pub fn lock_for_process(file: BorrowedFd, byte: i64, locks: bool) -> io::Result<bool> {
+    let lock = range(&(byte..byte + 1), if locks { libc::F_WRLCK } else { libc::F_UNLCK });
+    // SAFETY: the descriptor is open for as long as it is borrowed, and the system only reads the structure.
+    match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLK, &raw const lock) } {
+        -1 => match io::Error::last_os_error() {
+            e if matches!(e.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => Ok(false),
+            e => Err(e),
+        },
+        _ => Ok(true),
+    }
+}
+
+/// Who has a byte of a file, if that is another process: its pid, below 1 if it has no number here.
+pub fn who_locks(file: BorrowedFd, byte: i64) -> io::Result<Option<i32>> {
     let mut lock = range(&(byte..byte + 1), libc::F_WRLCK);
     // SAFETY: the descriptor is open, and the structure is ours.
-    assert_eq!(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETLK, &raw mut lock) }, 0);
-    lock.l_type != libc::F_UNLCK as libc::c_short
+    match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETLK, &raw mut lock) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok((lock.l_type != libc::F_UNLCK as libc::c_short).then_some(lock.l_pid)),
+    }
 }
 
 /// What SIGTERM does.

@@ -12,6 +12,7 @@
 //! ```
 #![deny(unsafe_code)]
 
+mod claims;
 pub mod directories;
 pub mod environment;
 mod ffi;
@@ -29,6 +30,7 @@ pub mod sockets;
 pub mod threads;
 pub mod wait;
 
+pub use claims::Claims;
 pub use mutex::lock;
 pub use process::{Process, ProcessState};
 pub use share::Share;

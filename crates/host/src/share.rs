@@ -38,7 +38,7 @@ mod tests {
     /// Whether a lock of the kind that belongs to the process would be refused.
     fn is_held(path: &Path, byte: i64) -> bool {
         let file = File::options().read(true).write(true).open(path).unwrap();
-        ffi::is_locked(file.as_fd(), byte)
+        ffi::who_locks(file.as_fd(), byte).unwrap().is_some()
     }
 
     #[test]

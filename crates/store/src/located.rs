@@ -5,9 +5,17 @@ use crate::catalog::{self, Bytes, StepRow};
 use crate::layout::Layout;
 use crate::stepfile::{Check, Entry, Hyperslab, Piece, Source, read_selection};
 use forebay_types::{ArrayMeta, Code, Error, Result, Selection, Shape, crc32c};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use std::fs::File;
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+/// Whether somebody reads an array of a step just now; what is on another host as far as its file system tells.
+pub(crate) fn is_read(path: &Path) -> bool {
+    let tried = File::open(path).map(|file| flock(&file, FlockOperation::NonBlockingLockExclusive));
+    matches!(tried, Ok(Err(Errno::WOULDBLOCK)))
+}
 
 /// A part of an array, read.
 #[derive(Clone, Debug, PartialEq)]
@@ -100,7 +108,13 @@ impl<'a> Located<'a> {
     fn open(&mut self, offset: u64, last: bool) -> Result<()> {
         let path = self.path()?;
         self.bytes = match File::open(&path) {
-            Ok(file) => Storage::There(file, offset),
+            Ok(file) => {
+                if let Belonging::Step { .. } = self.owner {
+                    // Where there are no locks, or it is just looked whether anybody reads, it is read all the same.
+                    let _ = flock(&file, FlockOperation::NonBlockingLockShared);
+                }
+                Storage::There(file, offset)
+            }
             Err(e) if last && e.kind() == ErrorKind::NotFound => return Err(self.damaged("is not there")),
             Err(e) => return Err(Error::io(format!("cannot read {}", path.display()), e)),
         };

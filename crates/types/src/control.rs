@@ -1,6 +1,7 @@
 //! What is said over a Unix socket between the processes of one user, and the requests that
 //! travel through a session's ring: rare, so JSON.
 
+use crate::Keep;
 use serde::{Deserialize, Serialize};
 
 /// Version of every byte that two processes exchange. A different one is refused by name.
@@ -403,6 +404,11 @@ pub enum Ask {
     DropStep {
         /// The step.
         step: i64,
+    },
+    /// Which complete steps stay, as long as this life of the run lasts; whoever says it says the same. Answer: null.
+    Keep {
+        /// Which.
+        keep: Keep,
     },
     /// Save was asked for at a step that is kept already: a restart from there brings back these parameters.
     /// Nobody waits for the answer: null.

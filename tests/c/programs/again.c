@@ -1,5 +1,6 @@
 /* Calls that outlive their server while nobody waits for them: again serve NOTE (a server until it is told to end), again
-   call NOTE (kills the server that has begun the call, by itself, and waits for the call when another one has begun it). */
+   call NOTE (kills the server that has begun the call, by itself, and waits for the call when another one has begun it;
+   then kills that one, too, which holds an array). */
 
 #define _POSIX_C_SOURCE 200809L
 #include "check.h"
@@ -47,6 +48,23 @@ static int begun(const char *note, int pids[2])
     return n;
 }
 
+/* Whoever calls on an array of a server that is killed is told that it is lost, though nobody offers the service. */
+static void lost_array(fb_client *client, int pid)
+{
+    static double x[10000];
+    fb_ref *held = NULL;
+    fb_future *call = NULL;
+    double sum = 0;
+    int64_t who = 0;
+    OK(fb_ref_create(client, FB_DENSE(x, FB_F64, 10000), NULL, &held));
+    CHECK(kill(pid, SIGKILL) == 0);
+    const fb_arg own[] = { FB_IN_ARRAY(x, FB_F64, 10000), FB_OUT_F64(&sum), FB_OUT_I64(&who) };
+    while (fb_call(client, "slow_sum", own, 3) != FB_NO_SERVER) rest();
+    const fb_arg args[] = { FB_REF(held), FB_OUT_F64(&sum), FB_OUT_I64(&who) };
+    FAILS(FB_SERVER_LOST, "is lost", fb_call(client, "slow_sum", args, 3));
+    FAILS(FB_SERVER_LOST, "make it anew", fb_call_async(client, "slow_sum", args, 3, &call));
+}
+
 int main(int argc, char **argv)
 {
     static double x[10000];
@@ -73,6 +91,7 @@ int main(int argc, char **argv)
     OK(fb_call_timing(call, &timing));
     CHECK(timing.reissued == 1);
     OK(fb_future_free(call));
+    lost_array(client, pids[1]);
     OK(fb_disconnect(client));
     puts("done");
     return 0;

@@ -147,6 +147,24 @@ static void back_to_a_checkpoint(fb_run *run)
     FAILS(FB_NOT_FOUND, "20", fb_snapshot_at(run, 20, &snapshot));
 }
 
+/* Which snapshots stay. */
+static void kept(const char *place)
+{
+    fb_run *run = NULL;
+    fb_open_opts opts = { .size = sizeof opts, .buffer = 8 << 20, .keep = "last" };
+    FAILS(FB_BAD_ARGUMENT, "\"last 5\"", fb_run_open(place, "w", &opts, &run));
+    opts.keep = "last 1, every 20";
+    FAILS(FB_BAD_ARGUMENT, "mode \"r\"", fb_run_open(place, "r", &opts, &run));
+    OK(fb_run_open(place, "w", &opts, &run));
+    for (int64_t step = 0; step <= 50; step += 10) take(run, step);
+    OK(fb_flush(run));
+    int64_t *steps = NULL, count = 0;
+    OK(fb_snapshots(run, &steps, &count));
+    CHECK(count == 4 && steps[0] == 0 && steps[1] == 20 && steps[2] == 40 && steps[3] == 50);
+    OK(fb_free(steps));
+    OK(fb_run_close(run));
+}
+
 int main(int argc, char **argv)
 {
     CHECK(argc == 2);
@@ -221,6 +239,7 @@ int main(int argc, char **argv)
     CHECK(about.step == 10 && about.finished == 1);
     back_to_a_checkpoint(run);
     OK(fb_run_close(run));
+    kept(argv[1]);
     NOTHING_IN_USE();
     puts("done");
     return 0;

@@ -183,7 +183,8 @@ contains
   end subroutine many
 
   subroutine by_reference()
-    type(fb_ref) :: held, zeros, matrix
+    type(fb_ref) :: held, zeros, matrix, truths
+    logical :: flags(2, 3)
     type(fb_dataset) :: info
     real(real64), target :: x(4), y(4)
     real(real64) :: m(2, 3), back(2, 3), column(2)
@@ -218,6 +219,15 @@ contains
     call fb_ref_put_part(matrix, -m(:, 1:2), offset=[0, 1])
     call fb_ref_get(matrix, back)
     call expect(all(abs(back(:, 2:3) + m(:, 1:2)) <= 0) .and. all(abs(back(:, 1) - m(:, 1)) <= 0), 'a part of a matrix')
+    call fb_ref_create(client, m > 2, truths)
+    call fb_ref_info(truths, info)
+    call expect(info%dtype == FB_BOOL, 'truth values are held as such')
+    call fb_ref_put_part(truths, [.true.], offset=[0, 0], count=[1, 1])
+    call fb_ref_get(truths, flags)
+    call expect(all(flags .eqv. reshape([.true., .false., .true., .true., .true., .true.], [2, 3])), 'truth values')
+    call fb_ref_put(truths, .not. flags)
+    call fb_ref_get_part(truths, flags(:, 1), offset=[0, 0], count=[2, 1])
+    call expect(all(flags(:, 1) .eqv. [.false., .true.]), 'a column of them')
     call fb_ref_server(held, name, pid=pid)
     call expect(len(name) > 0 .and. pid > 0, 'where it is held')
     call fb_ref_create(client, y, zeros, server=name)

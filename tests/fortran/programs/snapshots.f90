@@ -14,6 +14,7 @@ program snapshots
   call refusals()
   call again()
   call fb_run_close(run)
+  call kept()
   call finish()
 
 contains
@@ -207,5 +208,24 @@ contains
     call fb_restart_from(run, 'bad', s, stat=stat, errmsg=said)
     call refused(stat, FB_NOT_FOUND, 'good')
   end subroutine again
+
+  subroutine kept()
+    type(fb_snapshot) :: s
+    integer(int64), allocatable :: steps(:)
+    integer :: step
+    call fb_run_open(place(), 'w', run, keep='first 2', stat=stat, errmsg=said)
+    call refused(stat, FB_BAD_ARGUMENT, 'last 5')
+    call fb_run_open(place(), 'w', run, keep='last 2')
+    do step = 1, 5
+      call fb_snapshot_begin(run, step, s)
+      call fb_snapshot_put(s, 'E', e)
+      call fb_snapshot_end(s)
+    end do
+    call fb_flush(run)
+    call fb_snapshots(run, steps)
+    call expect(size(steps) == 2, 'two snapshots stay')
+    if (size(steps) == 2) call expect(all(steps == [4, 5]), 'the newest ones')
+    call fb_run_close(run)
+  end subroutine kept
 
 end program snapshots

@@ -64,6 +64,7 @@ class Run:
         scratch: bool,
         program: str | None,
         elsewhere: str | None,
+        keep: str | None,
     ) -> Run: ...
     @property
     def path(self) -> str: ...

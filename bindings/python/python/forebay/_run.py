@@ -659,6 +659,7 @@ def open(
     size: int | None = None,
     scratch: bool = False,
     elsewhere: Literal["refuse", "abandon"] | None = None,
+    keep: str | None = None,
 ) -> Run:
     """Opens a run: ``"two_stream"`` means the directory ``two_stream.fb``, ``"fb://host:port/two_stream"`` a run
     that the agent on another host keeps (``forebay up --listen``).
@@ -675,9 +676,13 @@ def open(
     host, in another ``/dev/shm`` or of another user: ``refuse`` raises ``Conflict`` and says where they lie,
     ``abandon`` gives them up and goes on from the last step on disk; if not given ``FOREBAY_ELSEWHERE``, else
     ``refuse``.
+    ``keep``: which complete snapshots stay while the run is open, all if not given: ``"last 5"``, ``"every 10"`` (those
+    whose number 10 divides), or both: ``"last 5, every 100"``. What may be gone on from stays, too: checkpoints, the
+    snapshots on which the run began and to which it went back, the newest one; and one that is being read stays for a
+    while. All ranks say the same.
 
     Raises ``NotFound`` (modes ``r``, ``r+``), ``Conflict`` (mode ``x``; another process writes the run, or data of it
-    lie elsewhere: the text names process and host), ``VersionMismatch`` (written by a newer Forebay), ``ReadOnly``, ``BadArgument``.
+    lie elsewhere: the text names process and host; another rank said another ``keep``), ``VersionMismatch`` (written by a newer Forebay), ``ReadOnly``, ``BadArgument``.
     """
     program = os.path.basename(sys.argv[0]) if sys.argv and sys.argv[0] not in ("", "-c") else "python"
     try:
@@ -686,7 +691,7 @@ def open(
         raise BadArgument(
             f"{path_or_url!r} is no name of a run; give its directory, as text or a path, or its address fb://HOST:PORT/NAME"
         ) from None
-    return Run(_forebay.Run(place, mode, room, full, late, rank, size, scratch, program, elsewhere))
+    return Run(_forebay.Run(place, mode, room, full, late, rank, size, scratch, program, elsewhere, keep))
 
 
 def _time(time: Any) -> float | None:

@@ -457,12 +457,7 @@ impl Connection {
             state.told = told.basket.map(|(basket, number)| (basket.clone(), number));
             state.learns = told.learns.map(|(estimates, size)| (estimates.clone(), size));
         }
-        let request = {
-            let mut under_way = lock(&self.under_way);
-            let request = under_way.insert(id, &pending, told.expected);
-            self.count.store(under_way.requests.len() as u32, Ordering::Relaxed);
-            request
-        };
+        let request = self.counted(|under_way| under_way.insert(id, &pending, told.expected));
         let Some(request) = request else {
             return Err((None, std::mem::take(&mut lock(&pending.state).chunks)));
         };
@@ -509,11 +504,7 @@ impl Connection {
         }
         // From here on it is a call like others.
         let pending = spare::pending();
-        {
-            let mut under_way = lock(&self.under_way);
-            under_way.insert_at(request, &pending, 0);
-            self.count.store(under_way.requests.len() as u32, Ordering::Relaxed);
-        }
+        self.counted(|under_way| under_way.insert_at(request, &pending, 0));
         self.looked_for.store(0, Ordering::Release);
         let taken = came.and_then(|came| came.map_or(Ok(()), |arrived| self.take(frame, arrived)));
         drop(receiving);
@@ -524,12 +515,17 @@ impl Connection {
     }
 
     fn forget(&self, id: u64) -> Option<Arc<Pending>> {
-        let mut under_way = lock(&self.under_way);
-        let pending = under_way.remove(id);
-        self.count.store(under_way.requests.len() as u32, Ordering::SeqCst);
-        drop(under_way);
+        let pending = self.counted(|under_way| under_way.remove(id));
         self.queue.stir();
         pending
+    }
+
+    /// Changes what is under way, and notes how much that is now; before whoever waits for room is woken.
+    fn counted<T>(&self, change: impl FnOnce(&mut UnderWay) -> T) -> T {
+        let mut under_way = lock(&self.under_way);
+        let changed = change(&mut under_way);
+        self.count.store(under_way.requests.len() as u32, Ordering::SeqCst);
+        changed
     }
 
     /// Nobody waits for a call any more. If it has not begun it will not be run. Over the network that is so from the

@@ -17,6 +17,7 @@ use super::args::{Arg, Value};
 use super::connection::{Connection, Exchanged, Told};
 use super::estimate::Size;
 use super::future::{Checked, Future, How};
+use super::reference::Reference;
 use super::request::Request;
 use super::table::Offer;
 use super::{Client, Inner, Transfer, reply, spare};
@@ -69,13 +70,15 @@ impl Client {
         self.call_checked(name, |how| Checked::with(&self.inner, name, how, args))
     }
 
-    /// The same; `make` makes the arguments from the signature of the service.
+    /// The same; `make` makes the arguments from the signature of the service, and `held` are the arrays among them that
+    /// servers hold.
     pub fn call_now_with<'a>(
         &self,
         name: &str,
+        held: &[Arc<Reference>],
         make: impl FnOnce(&Signature) -> Result<Vec<Arg<'a>>>,
     ) -> Result<Called<'a>> {
-        self.call_checked(name, |how| Checked::made(&self.inner, name, how, make))
+        self.call_checked(name, |how| Checked::made(&self.inner, name, how, held, make))
     }
 
     fn call_checked<'a>(

@@ -60,6 +60,13 @@ impl Failures {
 }
 
 impl Client {
+    /// Keeps a call of which nothing was made, among those that have failed: for languages that make the arguments before.
+    pub fn note(&self, service: &str, why: &Error) {
+        if self.inner.check_open().is_ok() {
+            self.inner.failures.note(service, why, None);
+        }
+    }
+
     /// The last 1,000 calls of this client that have failed, the oldest first. Calls that were given up are not among
     /// them, nor are tasks of a bag, which tells of its own.
     pub fn failed(&self) -> Vec<FailedCall> {

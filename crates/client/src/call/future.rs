@@ -24,6 +24,7 @@ use super::connection::{Connection, Pending, Returned, Told};
 use super::estimate::{Size, bytes_of};
 use super::files::{self, Carried, LocalFile};
 use super::queue::{self, End, Queued, WaitingCall};
+use super::reference::Reference;
 use super::reply::Printed;
 use super::request;
 use super::table::Offer;
@@ -127,9 +128,10 @@ impl<'a> Future<'a> {
         inner: &Arc<Inner>,
         name: &str,
         how: How,
+        held: &[Arc<Reference>],
         make: impl FnOnce(&Signature) -> Result<Vec<Arg<'a>>>,
     ) -> Result<Future<'a>> {
-        Future::send_checked(inner, name, how, |how| Checked::made(inner, name, how, make))
+        Future::send_checked(inner, name, how, |how| Checked::made(inner, name, how, held, make))
     }
 
     /// Sends a call. One that does not go has failed.

@@ -270,15 +270,17 @@ impl Client {
         Future::send(&self.inner, name, args, self.how(allowed, true, self.transfer))
     }
 
-    /// Calls a service and returns at once; `make` makes the arguments from the signature of the service. It is for
-    /// languages that have results among the arguments. `allowed` is how long the result is of any use.
+    /// Calls a service and returns at once; `make` makes the arguments from the signature of the service, and `held`
+    /// are the arrays among them that servers hold: that one is lost is told whether or not somebody offers the service. It is
+    /// for languages that have results among the arguments. `allowed` is how long the result is of any use.
     pub fn call_async_with<'a>(
         &self,
         name: &str,
         allowed: Option<Duration>,
+        held: &[Arc<Reference>],
         make: impl FnOnce(&Signature) -> Result<Vec<Arg<'a>>>,
     ) -> Result<Future<'a>> {
-        Future::send_with(&self.inner, name, self.how(allowed, true, self.transfer), make)
+        Future::send_with(&self.inner, name, self.how(allowed, true, self.transfer), held, make)
     }
 
     /// While a call waits for a server to let the client in or to take a request, and while arrays of

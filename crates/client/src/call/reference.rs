@@ -476,7 +476,7 @@ fn together(part: &Strided) -> Result<Strided> {
 }
 
 /// What a call refers to.
-fn references<'r>(args: &'r [Arg<'_>]) -> impl Iterator<Item = &'r Reference> {
+pub(super) fn references<'r>(args: &'r [Arg<'_>]) -> impl Iterator<Item = &'r Reference> {
     args.iter().filter_map(|arg| match arg {
         Arg::Ref(_, reference) => Some(&**reference),
         _ => None,
@@ -485,10 +485,14 @@ fn references<'r>(args: &'r [Arg<'_>]) -> impl Iterator<Item = &'r Reference> {
 
 /// The first of what a call refers to, if it refers to anything: all is there, is this client's, and lies where that
 /// one does. Otherwise nobody can do it.
-pub(super) fn first(inner: &Arc<Inner>, name: &str, args: &[Arg]) -> Result<Option<Reference>> {
-    let Some(first) = references(args).next() else { return Ok(None) };
+pub(super) fn first<'r, I: Iterator<Item = &'r Reference>>(
+    inner: &Arc<Inner>,
+    name: &str,
+    held: impl Fn() -> I,
+) -> Result<Option<Reference>> {
+    let Some(first) = held().next() else { return Ok(None) };
     let fault = |why: String| Err(Error::bad(why).within(name));
-    for reference in references(args) {
+    for reference in held() {
         let home = &reference.0.home.0;
         if let Some(e) = home.lost() {
             let text = format!("{reference} is lost: {e}; make it anew on another server");
@@ -509,9 +513,13 @@ pub(super) fn first(inner: &Arc<Inner>, name: &str, args: &[Arg]) -> Result<Opti
 
 /// That one of them is lost, if the servers themselves are asked: it is known sooner that nobody offers a service.
 #[cold]
-pub(super) fn lost_of(inner: &Arc<Inner>, name: &str, args: &[Arg]) -> Option<Error> {
-    references(args).for_each(|reference| reference.0.home.0.look());
-    first(inner, name, args).err()
+pub(super) fn lost_of<'r, I: Iterator<Item = &'r Reference>>(
+    inner: &Arc<Inner>,
+    name: &str,
+    held: impl Fn() -> I,
+) -> Option<Error> {
+    held().for_each(|reference| reference.0.home.0.look());
+    first(inner, name, held).err()
 }
 
 /// The server that holds it, which must offer the service. One that is lost since is found to be when the call is

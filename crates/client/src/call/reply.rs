@@ -130,14 +130,13 @@ pub(super) fn take(
     note: impl FnOnce(&Outcome),
 ) -> Result<Vec<Value>> {
     let Returned { reply, chunks, turned } = returned;
-    let mut items = Vec::new();
-    let result = get_outcome(&reply, 0, &mut items).and_then(|(outcome, data)| {
-        note(&outcome);
-        if outcome.code != 0 {
-            return Err(failure(signature.name().as_str(), &connection.info, &outcome));
+    let came = Came { data: &reply, chunks: &chunks, turned };
+    let result = read(signature, args, came, |outcome, _| {
+        note(outcome);
+        match outcome.code {
+            0 => Ok(()),
+            _ => Err(failure(signature.name().as_str(), &connection.info, outcome)),
         }
-        let data = reply.get(data..).unwrap_or_default();
-        results(signature, args, &items, Came { data, chunks: &chunks, turned })
     });
     connection.free(chunks);
     spare::keep_buffer(reply);
@@ -146,14 +145,27 @@ pub(super) fn take(
 
 /// Reads the reply of a call that has ended well and whose results all stand in it; none of another one.
 pub(super) fn take_short(signature: &Signature, reply: &[u8], args: &mut [Arg]) -> Option<Vec<Value>> {
-    let mut items = Vec::new();
-    let (outcome, data) = get_outcome(reply, 0, &mut items).ok()?;
+    let came = Came { data: reply, chunks: &[], turned: false };
     // More than the results: what a call printed whose status is not 0.
-    if outcome.code != 0 || items.len() > coming(signature).count() {
-        return None;
-    }
-    let data = reply.get(data..).unwrap_or_default();
-    results(signature, args, &items, Came { data, chunks: &[], turned: false }).ok()
+    let check = |outcome: &Outcome, items: usize| match outcome.code {
+        0 if items == coming(signature).count() => Ok(()),
+        _ => Err(Error::internal("a call that has not ended well is not read here")),
+    };
+    read(signature, args, came, check).ok()
+}
+
+/// Reads the words of a reply, which are all of `came.data`, and its results, if `check` has nothing against the outcome.
+fn read(
+    signature: &Signature,
+    args: &mut [Arg],
+    came: Came,
+    check: impl FnOnce(&Outcome, usize) -> Result<()>,
+) -> Result<Vec<Value>> {
+    let mut items = Vec::new();
+    let (outcome, data) = get_outcome(came.data, 0, &mut items)?;
+    check(&outcome, items.len())?;
+    let data = came.data.get(data..).unwrap_or_default();
+    results(signature, args, &items, Came { data, ..came })
 }
 
 fn results(signature: &Signature, args: &mut [Arg], items: &[Item], came: Came) -> Result<Vec<Value>> {

@@ -18,7 +18,7 @@ use forebay_host::wait::Backoff;
 use forebay_link::net::{Key, Network};
 use forebay_link::{Locator, QuickMap, Wire};
 use forebay_types::directory::{BrokerRequest, Directory, Incarnation, ServerEntry, ServerInfo};
-use forebay_types::{Code, Error, Result, Signature};
+use forebay_types::{Code, Error, Result, Signature, alike};
 
 use super::connection::{Connection, Reach};
 use super::estimate::{Estimates, Size};
@@ -312,17 +312,19 @@ impl BrokerView {
     }
 
     fn nobody(&self, name: &str) -> Error {
-        let mut names: Vec<&str> = self.offers.keys().map(String::as_str).collect();
+        let mut names: Vec<String> = self.offers.keys().cloned().collect();
         names.sort();
         let offered = match names.as_slice() {
             [] => "nothing is offered at all".to_owned(),
             few if few.len() <= 20 => format!("offered are {}", few.join(", ")),
             many => format!("offered are {} and {} more", many[..20].join(", "), many.len() - 20),
         };
-        // Of programs that are written in capitals.
-        let meant = names.iter().find(|known| known.eq_ignore_ascii_case(name));
-        let remedy = match meant {
-            Some(meant) => format!("did you mean {meant:?}? Small letters and capitals are told apart"),
+        let remedy = match alike(name, &names).first() {
+            // Of programs that are written in capitals.
+            Some(meant) if meant.eq_ignore_ascii_case(name) => {
+                format!("did you mean {meant:?}? Small letters and capitals are told apart")
+            }
+            Some(meant) => format!("did you mean {meant:?}?"),
             None => "start one with `forebay serve`, or check the name".to_owned(),
         };
         Error::new(Code::NoServer, format!("no server offers {name:?}; {offered}; {remedy}"))

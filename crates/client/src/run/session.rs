@@ -9,7 +9,7 @@ use forebay_types::control::{
 };
 use forebay_types::record::{Cell, Payload, Record};
 use forebay_types::watch::{Diagram as DeclaredDiagram, Parameter as DeclaredParameter};
-use forebay_types::{Code, Error, Name, Result, codec, limits};
+use forebay_types::{Code, Error, Keep, Name, Result, codec, limits};
 use serde_json::{Map, Value};
 
 use super::View;
@@ -299,6 +299,11 @@ impl Session {
             self.core.went_back.fetch_or(durable > (r.step + 1).max(0) as u64, Ordering::Relaxed);
         }
         Ok(restarted)
+    }
+
+    /// Says which complete steps stay, in this life of the run. `Conflict` when another rank or program said otherwise.
+    pub fn keep(&self, keep: Keep) -> Result<()> {
+        self.ask(&Ask::Keep { keep })
     }
 
     /// Says, in rank 0 only, that the run goes on farther back than its last step.

@@ -6,9 +6,10 @@ use forebay::call::{Arg, Value};
 use forebay::{Array, ArrayMeta, DType, ElementKind, Error, Result, Shape};
 use forebay_types::{Number, Param, Scalar, Signature};
 use serde_json::{Map, json};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// Call a service. An argument is a number (a complex one as Python writes it: 1+2j, '(-1+2j)'), a text, a
+/// Call a service. An argument is a number (a complex one as Python writes it: 1+2j), a text, a
 /// .npy file, or SHAPE:DTYPE for zeros.
 #[derive(clap::Args)]
 #[command(
@@ -28,6 +29,25 @@ pub struct Call {
     /// Seconds to wait.
     #[arg(long)]
     timeout: Option<f64>,
+}
+
+/// What stands before a word that begins as an option does and is a complex number. No word of a command line has it.
+const NO_OPTION: char = '\0';
+
+/// The words of a command line in which a complex number may begin with its sign, as real ones may.
+pub fn with_complex(mut words: Vec<OsString>) -> Vec<OsString> {
+    let command = words.iter().skip(1).find(|word| !word.as_encoded_bytes().starts_with(b"-"));
+    if command.is_none_or(|word| word != "call") {
+        return words;
+    }
+    for word in words.iter_mut().take_while(|word| *word != "--") {
+        let is_one =
+            |text: &&str| text.starts_with('-') && text.ends_with(['j', 'J']) && complex(text).is_ok();
+        if let Some(text) = word.to_str().filter(is_one) {
+            *word = format!("{NO_OPTION}{text}").into();
+        }
+    }
+    words
 }
 
 /// An argument as it was read.
@@ -55,6 +75,7 @@ impl Call {
         }
         let mut given = Vec::new();
         for (param, text) in params.iter().zip(&self.args) {
+            let text = text.strip_prefix(NO_OPTION).unwrap_or(text);
             given.push(read(param, text).map_err(|e| e.within(format_args!("argument {}", param.name)))?);
         }
         let args = given.iter_mut().map(CliArgument::arg).collect();
@@ -165,11 +186,7 @@ fn scalar(text: &str) -> Result<Scalar> {
 
 /// A complex number as Python writes it: `2.5`, `2j`, `1+2j`, `(1e-3-2j)`.
 fn complex(text: &str) -> Result<Scalar> {
-    let wrong = || {
-        Error::bad(format!(
-            "{text:?} is no complex number; write for example 1+2j, and (-1+2j) in quotes if it begins with -"
-        ))
-    };
+    let wrong = || Error::bad(format!("{text:?} is no complex number; write for example 1+2j"));
     let inner = text.strip_prefix('(').and_then(|t| t.strip_suffix(')')).unwrap_or(text);
     let Some(parts) = inner.strip_suffix(['j', 'J']) else {
         return super::number(inner)?.ok_or_else(wrong);

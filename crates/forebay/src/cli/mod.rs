@@ -198,7 +198,7 @@ fn with_choice(mut error: clap::Error, words: &[OsString]) -> clap::Error {
 
 /// Reads the arguments and runs the command: exit status 0 done, 1 error, 2 usage.
 pub fn main() -> ExitCode {
-    let words = steer::run_before_verb(std::env::args_os().collect());
+    let words = call::with_complex(steer::run_before_verb(std::env::args_os().collect()));
     let cli = Cli::try_parse_from(&words).unwrap_or_else(|error| with_choice(error, &words).exit());
     let out = out::Out { json: cli.json };
     wait::watch();

@@ -17,6 +17,7 @@ mod failed;
 mod generation;
 mod histories;
 mod history_columns;
+mod keep;
 mod list;
 mod log;
 mod marks;
@@ -56,6 +57,7 @@ pub(crate) use generation::{
 };
 pub use histories::{came, doubled};
 pub use history_columns::history;
+pub use keep::{outlived, set_keep};
 pub(crate) use log::Break;
 pub use marks::{damage_of, damaged_behind, drop_step, dropped, forget_dropped, mark_damaged, unmark};
 pub use partial::{

@@ -15,13 +15,28 @@ use std::collections::BTreeMap;
 /// Gives the record of a session that begins at a position of its ring.
 pub(super) type Rings<'a> = dyn Fn(u64, u64) -> Result<Vec<u8>> + 'a;
 
+/// Whether somebody reads a file of the run just now.
+pub(super) type Reads<'a> = dyn Fn(&str) -> bool + 'a;
+
 /// Which sessions of a group bring the rest of another one.
 type Bringing = BTreeMap<u64, Option<Brings>>;
-/// With that, and with sessions that are over when ranks go back.
-type Around<'a> = (&'a Rings<'a>, &'a Bringing, &'a [u64]);
+/// What a group is applied with.
+#[derive(Clone, Copy)]
+struct Around<'a> {
+    rings: &'a Rings<'a>,
+    reads: &'a Reads<'a>,
+    bringing: &'a Bringing,
+    /// Sessions that are over when ranks go back.
+    over: &'a [u64],
+}
 
 /// The effects of a group; how far each session is applied goes into the same transaction.
-pub(super) fn apply_all(conn: &Connection, group: &[Item], rings: &Rings) -> Result<Vec<Effect>> {
+pub(super) fn apply_all(
+    conn: &Connection,
+    group: &[Item],
+    rings: &Rings,
+    reads: &Reads,
+) -> Result<Vec<Effect>> {
     let mut effects = Vec::new();
     let mut applied = BTreeMap::new();
     let mut bringing = Bringing::new();
@@ -35,7 +50,7 @@ pub(super) fn apply_all(conn: &Connection, group: &[Item], rings: &Rings) -> Res
         {
             bringing.insert(session, catalog::brings(conn, session)?);
         }
-        apply(conn, item, (rings, &bringing, over), &mut effects)?;
+        apply(conn, item, Around { rings, reads, bringing: &bringing, over }, &mut effects)?;
         if let Some((session, seq)) = item.source() {
             let last: &mut u64 = applied.entry(session).or_default();
             *last = seq.max(*last);
@@ -147,12 +162,8 @@ fn means_nothing(conn: &Connection, record: &Record, brings: &Brings) -> Result<
     })
 }
 
-fn perform(
-    conn: &Connection,
-    item: &Item,
-    (rings, bringing, over): Around,
-    effects: &mut Vec<Effect>,
-) -> Result<()> {
+fn perform(conn: &Connection, item: &Item, around: Around, effects: &mut Vec<Effect>) -> Result<()> {
+    let Around { rings, reads, bringing, over } = around;
     let brings = item.source().and_then(|(session, _)| *bringing.get(&session)?);
     if let (Some(brings), Item::Record { bytes, .. } | Item::Stored { bytes, .. }) = (brings, item)
         && means_nothing(conn, &Record::decode(bytes)?.1, &brings)?
@@ -194,8 +205,9 @@ fn perform(
             forsake(conn, manifest.step, effects)?;
             catalog::add_step(conn, file, manifest)?;
             effects.push(Effect::Listed { step: manifest.step, time: manifest.time });
-            Ok(())
+            outlive(conn, 0, reads, effects)
         }
+        Item::MakeRoom { coming } => outlive(conn, *coming, reads, effects),
         Item::Partial { manifest, file } => {
             catalog::add_partial(conn, file, manifest)?;
             effects.push(Effect::Partial(manifest.clone()));
@@ -210,6 +222,15 @@ fn perform(
         Item::Asked { id, who, act } => catalog::log_act(conn, *id, who, act),
         Item::Ended { id, step, code, text } => catalog::log_applied(conn, *id, *step, *code, text),
     }
+}
+
+/// Drops steps that are older than those that stay. One that is read is dropped later, with a newer one.
+fn outlive(conn: &Connection, coming: u64, reads: &Reads, effects: &mut Vec<Effect>) -> Result<()> {
+    for (step, file) in catalog::outlived(conn, coming)?.into_iter().filter(|(_, file)| !reads(file)) {
+        catalog::drop_step(conn, step)?;
+        effects.push(Effect::Outlived { step, file });
+    }
+    Ok(())
 }
 
 /// What was kept of a step that lacked ranks is not needed any more; whether there was any.
@@ -432,6 +453,10 @@ fn request(
             let there = file.is_some();
             effects.extend(file.map(|file| Effect::Dropped { step: *step, file }));
             json!(forsake(conn, *step, effects)? || there)
+        }
+        Ask::Keep { keep } => {
+            catalog::set_keep(conn, *keep)?;
+            json!(null)
         }
         Ask::Close { finished } => {
             catalog::close_as(conn, session, *finished)?;

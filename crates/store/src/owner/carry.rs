@@ -1,6 +1,6 @@
 //! Carries out what the machine says.
 
-use super::apply::{Rings, apply_all};
+use super::apply::{Reads, Rings, apply_all};
 use super::aside;
 use super::drain::{Data, Job, Order};
 use super::intake::Intake;
@@ -10,6 +10,7 @@ use super::machine::{
 use super::open::names;
 use crate::catalog;
 use crate::layout::{DATA, data_file, partial_file, put_of};
+use crate::located::is_read;
 use crate::stepfile::{Facts, open_manifest};
 use forebay_arena::Direction;
 use forebay_types::control::{Ask, Heads, word};
@@ -167,9 +168,12 @@ impl Intake {
         // Who brings the rest of a session and dies is followed by somebody who begins anew.
         let bringing: Vec<(u64, u64)> = attached.iter().filter_map(|(n, a)| Some((*n, a.after()?))).collect();
         let cut: Vec<(u64, i64)> = group.iter().filter_map(|item| self.cut_off(item)).collect();
+        let layout = &self.layout;
+        let reads = |file: &str| layout.file(file).is_ok_and(|path| is_read(&path));
+        let reads: &Reads = &reads;
         let apply_all = |tx: &rusqlite::Connection, group: &[Item], rings: &Rings| {
             cut.iter().try_for_each(|(session, head)| catalog::note_cut(tx, *session, *head))?;
-            let effects = apply_all(tx, group, rings)?;
+            let effects = apply_all(tx, group, rings, reads)?;
             for (session, origin) in &bringing {
                 let of_it = |(of, seq)| (of == *session).then_some(seq);
                 if let Some(last) = group.iter().filter_map(Item::source).filter_map(of_it).max() {

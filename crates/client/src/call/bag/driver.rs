@@ -246,7 +246,9 @@ impl Driver {
 
     /// The server that holds what a task refers to, if it refers to anything.
     fn home(&self, offer: &Offer, args: &[Arg]) -> Result<Option<Arc<Connection>>> {
-        let Some(first) = reference::first(&self.inner, &self.name, args)? else { return Ok(None) };
+        let Some(first) = reference::first(&self.inner, &self.name, || reference::references(args))? else {
+            return Ok(None);
+        };
         let mut all = self.inner.find(&self.name, None, None)?;
         let home = reference::holder(&self.inner, &mut all, &first)?;
         match all.signature == offer.signature {

@@ -1,11 +1,13 @@
-//! Where files that come are to be: each place is that of one call of this process at a time, for the last of two would
-//! be the one that is found there.
+//! Where files that come are to be: each place is that of one call at a time, of this process and of this user's others on
+//! this host, for the last of two would be the one that is found there.
 
 use std::collections::HashMap;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
+use forebay_host::Claims;
 use forebay_host::fork::own_pid;
 use forebay_types::{Error, Result};
 
@@ -14,6 +16,8 @@ use crate::call::lock;
 
 /// Directories are swept for so little of the time.
 const SWEEPING: u32 = 100;
+/// The file in which processes claim places.
+const CLAIMS: &str = "files.claims";
 /// Most directories of which it is known when they were swept.
 const DIRECTORIES: usize = 1_000;
 
@@ -30,6 +34,8 @@ struct Destinations {
     taken: Mutex<HashMap<PathBuf, String>>,
     /// When directories may be swept again.
     swept: Mutex<HashMap<PathBuf, Instant>>,
+    /// What other processes do not have meanwhile; nothing where that cannot be.
+    claims: OnceLock<Option<Claims>>,
     /// Those of a child of `fork`: what is locked here may be locked by threads that the child does not have.
     child: OnceLock<Box<Destinations>>,
 }
@@ -40,6 +46,7 @@ impl Destinations {
             pid: own_pid(),
             taken: Mutex::default(),
             swept: Mutex::default(),
+            claims: OnceLock::new(),
             child: OnceLock::new(),
         }
     }
@@ -51,6 +58,11 @@ impl Destinations {
             places = places.child.get_or_init(|| Box::new(Destinations::new()));
         }
         places
+    }
+
+    /// Among processes. One that finds no runtime directory has no calls.
+    fn claims(&self) -> Option<&Claims> {
+        self.claims.get_or_init(|| Claims::open(CLAIMS).ok()).as_ref()
     }
 
     /// Removes what clients that were killed have left in a directory, unless that was done lately.
@@ -83,6 +95,13 @@ impl Destination {
                 path.display()
             )));
         }
+        if let Some(Err(pid)) = places.claims().map(|claims| claims.claim(path.as_os_str().as_bytes())) {
+            return Err(Error::bad(format!(
+                "{} is given to {whose}, and process {pid} of this host has a call under way that writes it: the last one to end \
+                 would be found there; give each a path of its own, or wait for that one first",
+                path.display()
+            )));
+        }
         taken.insert(path.to_owned(), whose);
         drop(taken);
         if let Some(dir) = path.parent() {
@@ -100,7 +119,11 @@ impl Drop for Destination {
     fn drop(&mut self) {
         // In a child of `fork` it is the parent's.
         if self.places.pid == own_pid() {
-            lock(&self.places.taken).remove(&self.path);
+            let mut taken = lock(&self.places.taken);
+            taken.remove(&self.path);
+            if let Some(claims) = self.places.claims() {
+                claims.give_back(self.path.as_os_str().as_bytes());
+            }
         }
     }
 }

@@ -14,6 +14,9 @@ use forebay_types::{Code, Error, Param, Result, Way};
 use super::destination::Destination;
 use crate::call::Sent;
 
+/// Symbolic links that are followed one after the other, as the system does.
+const LINKS: u32 = 40;
+
 /// A file that is given for a parameter.
 pub(crate) struct LocalFile {
     pub way: Way,
@@ -173,10 +176,23 @@ fn is_regular(path: &Path, meta: &Metadata) -> Result<()> {
     Err(Error::bad(format!("{} is {what}; give the path of a file", path.display())))
 }
 
+/// Where symbolic links lead in the end.
+fn led_to(mut path: PathBuf) -> Result<PathBuf> {
+    for _ in 0..LINKS {
+        let Ok(next) = fs::read_link(&path) else { return Ok(path) };
+        path = path.parent().unwrap_or(Path::new("/")).join(next);
+    }
+    Err(Error::bad(format!(
+        "{} is a symbolic link, and more than {LINKS} follow one another from there; give the path of the file",
+        path.display()
+    )))
+}
+
 /// Where a file that comes is to be, without symbolic links: looks whether it can be there.
 fn wanted(path: PathBuf) -> Result<PathBuf> {
     use rustix::fs::{Access, access};
-    // What a symbolic link leads to is written, and the link stays.
+    // What a symbolic link leads to is written, also if it is not there yet, and the link stays.
+    let path = led_to(path)?;
     let path = match fs::metadata(&path) {
         Ok(meta) => {
             is_regular(&path, &meta)?;

@@ -12,6 +12,30 @@ use crate::call::connection::Connection;
 use crate::call::reference::{self, Reference};
 use crate::call::table::Offer;
 
+/// Who offers a service, and the first of what a call refers to, if it refers to anything. That is looked at before a server
+/// is waited for: nobody can work on what is lost.
+fn found<'r, I: Iterator<Item = &'r Reference>>(
+    inner: &Arc<Inner>,
+    name: &str,
+    how: &How,
+    held: impl Fn() -> I,
+) -> Result<(Arc<Offer>, Option<Reference>)> {
+    let first = reference::first(inner, name, &held)?;
+    let tied = how.tied.as_deref();
+    let found = match first {
+        None => inner.find(name, tied, how.allowed),
+        Some(_) => inner.find(name, tied, Some(Duration::ZERO)),
+    };
+    let offer = match found {
+        Err(e) if e.code() == Code::NoServer && first.is_some() => {
+            reference::lost_of(inner, name, &held).map_or(Ok(()), Err)?;
+            inner.find(name, tied, how.allowed)?
+        }
+        found => found?,
+    };
+    Ok((offer, first))
+}
+
 /// Such a call.
 pub(in crate::call) struct Checked<'a> {
     pub id: u64,
@@ -30,35 +54,22 @@ fn in_order(signature: &Signature, args: &mut [Arg<'_>]) -> Result<()> {
 }
 
 impl<'a> Checked<'a> {
-    /// One with these arguments. What they refer to is looked at before a server is waited for: nobody can work on what is
-    /// lost.
+    /// One with these arguments.
     pub fn with(inner: &Arc<Inner>, name: &str, how: &How, args: Vec<Arg<'a>>) -> Result<Checked<'a>> {
-        let first = reference::first(inner, name, &args)?;
-        let tied = how.tied.as_deref();
-        let found = match first {
-            None => inner.find(name, tied, how.allowed),
-            Some(_) => inner.find(name, tied, Some(Duration::ZERO)),
-        };
-        let offer = match found {
-            Err(e) if e.code() == Code::NoServer && first.is_some() => {
-                reference::lost_of(inner, name, &args).map_or(Ok(()), Err)?;
-                inner.find(name, tied, how.allowed)?
-            }
-            found => found?,
-        };
+        let (offer, first) = found(inner, name, how, || reference::references(&args))?;
         Checked::at_holder(inner, offer, args, first)
     }
 
-    /// One whose arguments are made of the signature.
+    /// One whose arguments are made of the signature; `held` are those arrays among them that servers hold.
     pub fn made(
         inner: &Arc<Inner>,
         name: &str,
         how: &How,
+        held: &[Arc<Reference>],
         make: impl FnOnce(&Signature) -> Result<Vec<Arg<'a>>>,
     ) -> Result<Checked<'a>> {
-        let offer = inner.find(name, how.tied.as_deref(), how.allowed)?;
+        let (offer, first) = found(inner, name, how, || held.iter().map(|held| &**held))?;
         let args = make(&offer.signature)?;
-        let first = reference::first(inner, name, &args)?;
         Checked::at_holder(inner, offer, args, first)
     }
 

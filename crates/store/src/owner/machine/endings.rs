@@ -153,9 +153,10 @@ impl Machine {
             Wait::Step(step) => {
                 let given_up = self.failed.why(step).cloned();
                 let never = || Error::new(Code::NotFound, format!("step {step} was never begun"));
-                Some(match self.known.is_listed(step) {
-                    true => Ok(()),
-                    false => Err(given_up.unwrap_or_else(never)),
+                Some(match (given_up, self.known.is_listed(step)) {
+                    (None, false) if !self.known.was_listed(step) => Err(never()),
+                    (Some(why), false) => Err(why),
+                    _ => Ok(()),
                 })
             }
             // A step that this session itself has not ended would be waited for in vain.

@@ -518,6 +518,10 @@ impl Machine {
             self.out.push(Action::Discard(key));
         }
         let made_room = remedy == Remedy::Room && self.throw_away(Some(key));
+        if remedy == Remedy::Room && !self.group.iter().any(|item| matches!(item, Item::MakeRoom { .. })) {
+            let coming = self.steps.values().filter(|step| step.is_complete()).count().max(1) as u64;
+            self.group.push(Item::MakeRoom { coming });
+        }
         let Some(file) = self.files.all.get_mut(&key) else { return };
         let known = file.ailing.get_or_insert(Ailing { since: now, next: now, pause: first });
         known.next = now + if made_room { Now::ZERO } else { known.pause };

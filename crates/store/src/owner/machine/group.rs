@@ -320,12 +320,17 @@ impl Machine {
                 self.known.unlist(step);
                 self.act(Action::Dropped(file));
             }
+            Effect::Outlived { step, file } => {
+                self.known.outlive(step);
+                self.act(Action::Dropped(file));
+            }
         }
     }
 
     /// A rank went back to an earlier step.
     fn went_back(&mut self, session: u64, aside: Vec<i64>, is_first: bool) {
         aside.iter().for_each(|step| self.known.unlist(*step));
+        self.known.forget_outlived();
         // Attempts at steps behind it that failed before are forgotten: all ranks begin them anew.
         if is_first {
             let size = self.sessions.values().map(|s| s.size).max().unwrap_or(0);

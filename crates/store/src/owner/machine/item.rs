@@ -32,6 +32,8 @@ pub(crate) enum Item {
     Brought { session: u64 },
     /// A record of a step that lacks other ranks goes from its ring into the catalog; it begins at `at` in the ring.
     Pending { session: u64, seq: u64, step: i64, at: u64 },
+    /// The disk has no room for so many steps that are coming: what does not stay beside them goes now.
+    MakeRoom { coming: u64 },
     /// Records of a step up to that number are needed there no more.
     Settled { session: u64, step: i64, last: u64 },
     /// An attempt at a step has failed, or another rank has made it since.
@@ -64,6 +66,7 @@ impl Item {
             | Item::Step { .. }
             | Item::Partial { .. }
             | Item::Brought { .. }
+            | Item::MakeRoom { .. }
             | Item::Over { .. }
             | Item::Note { .. }
             | Item::Asked { .. }
@@ -183,6 +186,11 @@ pub(crate) enum Effect {
     },
     /// A step was dropped; this is its file.
     Dropped {
+        step: i64,
+        file: String,
+    },
+    /// A step is older than those that stay; this is its file.
+    Outlived {
         step: i64,
         file: String,
     },

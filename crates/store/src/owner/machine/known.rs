@@ -9,12 +9,19 @@ pub(super) struct Known {
     listed: BTreeSet<i64>,
     damaged: BTreeSet<i64>,
     partial: BTreeMap<i64, Box<Manifest>>,
+    /// The highest one that was listed and is older than those that stay.
+    outlived: Option<i64>,
 }
 
 impl Known {
     pub fn new(steps: Vec<i64>, damaged: Vec<i64>, partial: Vec<Manifest>) -> Known {
         let partial = partial.into_iter().map(|m| (m.step, Box::new(m))).collect();
-        Known { listed: steps.into_iter().collect(), damaged: damaged.into_iter().collect(), partial }
+        Known {
+            listed: steps.into_iter().collect(),
+            damaged: damaged.into_iter().collect(),
+            partial,
+            outlived: None,
+        }
     }
 
     /// What is kept of a step that lacks ranks.
@@ -54,6 +61,21 @@ impl Known {
 
     pub fn is_listed(&self, step: i64) -> bool {
         self.listed.contains(&step)
+    }
+
+    /// Whether it was listed as far as anybody can ask for: it is, or went for newer ones.
+    pub fn was_listed(&self, step: i64) -> bool {
+        self.is_listed(step) || self.outlived.is_some_and(|last| step <= last)
+    }
+
+    /// What was listed before the run went back is asked for by nobody.
+    pub fn forget_outlived(&mut self) {
+        self.outlived = None;
+    }
+
+    pub fn outlive(&mut self, step: i64) {
+        self.unlist(step);
+        self.outlived = self.outlived.max(Some(step));
     }
 
     pub fn is_damaged(&self, step: i64) -> bool {

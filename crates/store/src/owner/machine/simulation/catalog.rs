@@ -110,7 +110,11 @@ impl World {
                     effects.push(Effect::Listed { step: manifest.step, time: None });
                 }
                 Item::Asked { id, .. } => self.catalog.last_act = *id,
-                Item::Note { .. } | Item::Over { .. } | Item::Unread { .. } | Item::Ended { .. } => {}
+                Item::Note { .. }
+                | Item::Over { .. }
+                | Item::Unread { .. }
+                | Item::Ended { .. }
+                | Item::MakeRoom { .. } => {}
             }
         }
         effects
