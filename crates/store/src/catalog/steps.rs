@@ -5,7 +5,7 @@ use super::marks::{LISTED, damage_of, damaged_behind, forget_aside, forget_dropp
 use super::{now, serials, sql_error};
 use crate::stepfile::{Entry, Manifest};
 use forebay_types::control::Restarted;
-use forebay_types::{Code, Error, Result};
+use forebay_types::{Code, Description, Error, Result};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
@@ -142,7 +142,13 @@ pub fn step_names(conn: &Connection, step: i64) -> Result<Vec<String>> {
         .map_err(failed)
 }
 
-/// What and where a data set of a step is.
+/// What and where a data set of a step is, and what it says of itself.
+pub fn step_entry(conn: &Connection, step: i64, name: &str) -> Result<Option<Entry>> {
+    let Some(entry) = step_data(conn, step, name)? else { return Ok(None) };
+    Ok(Some(Entry { about: super::described::description_of(conn, step, name)?, ..entry }))
+}
+
+/// What and where a data set of a step is; not what it says of itself, which its bytes do not need.
 pub fn step_data(conn: &Connection, step: i64, name: &str) -> Result<Option<Entry>> {
     type Fields = (String, String, String, String, i64, String, i64);
     let sql = "SELECT dtype, shape, data_order, unit, file_offset, pieces, nbytes FROM fb_step_data WHERE step = ?1 AND name = ?2";
@@ -162,7 +168,8 @@ pub fn step_data(conn: &Connection, step: i64, name: &str) -> Result<Option<Entr
     })?;
     let meta = meta_of(&dtype, &shape, &order)?;
     check_bytes(&meta, nbytes).map_err(|e| e.within(format!("{name:?} of step {step}")))?;
-    Ok(Some(Entry { name: name.to_owned(), meta, units, offset: offset as u64, pieces }))
+    let about = Description::default();
+    Ok(Some(Entry { name: name.to_owned(), meta, units, offset: offset as u64, pieces, about }))
 }
 
 /// Which attempt at its number a step that is listed is; 0 in format 1, which has no serials.
@@ -222,6 +229,7 @@ pub fn forget_row(conn: &Connection, step: i64) -> Result<()> {
     let broken = |e| sql_error(&format!("cannot take step {step} off the list"), e);
     conn.execute("DELETE FROM fb_step_data WHERE step = ?1", [step]).map_err(broken)?;
     conn.execute("DELETE FROM fb_steps WHERE step = ?1", [step]).map_err(broken)?;
+    super::described::forget_described(conn, step)?;
     super::unmark(conn, step)
 }
 
@@ -243,6 +251,7 @@ fn add_step_data(conn: &Connection, m: &Manifest) -> Result<()> {
     let broken = |e| sql_error(&format!("cannot list step {}", m.step), e);
     serials::learn(conn, m)?;
     super::together::learn_heads(conn, m)?;
+    super::described::describe_step(conn, m)?;
     let mut statement = conn
         .prepare_cached("INSERT INTO fb_step_data VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)")
         .map_err(broken)?;
@@ -325,6 +334,7 @@ pub(super) fn put_aside(conn: &Connection, last: i64) -> Result<Vec<i64>> {
         .and_then(|mut s| s.query_map([last], |r| r.get(0))?.collect())
         .map_err(broken)?;
     conn.execute("DELETE FROM fb_step_data WHERE step > ?1", [last]).map_err(broken)?;
+    super::described::forget_described_behind(conn, last)?;
     conn.execute("DELETE FROM fb_steps WHERE step > ?1", [last]).map_err(broken)?;
     if super::partial::forsake_behind(conn, last)? || !steps.is_empty() {
         serials::note_back(conn, last)?;
