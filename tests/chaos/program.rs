@@ -241,12 +241,20 @@ fn take(part: &Part, run: &Run, step: i64, state: &[f64]) -> Result<()> {
         let (rank, size) = (u64::from(rank), u64::from(part.size));
         Ok(Place::At { offset: Shape::new(&[rank * n])?, global: Shape::new(&[size * n])? })
     };
-    snapshot.put("electrons/x", View::of(&values, &[n])?, ArrayOptions { units: "m", place: block(n)? })?;
+    snapshot.put(
+        "electrons/x",
+        View::of(&values, &[n])?,
+        ArrayOptions { units: "m", place: block(n)?, about: None },
+    )?;
     let n = STATE as u64;
-    snapshot.put("state", View::of(state, &[n])?, ArrayOptions { units: "", place: block(n)? })?;
+    snapshot.put(
+        "state",
+        View::of(state, &[n])?,
+        ArrayOptions { units: "", place: block(n)?, about: None },
+    )?;
     let few = 10 + u64::from(rank);
     let some = View::of(&values[..few as usize], &[few])?;
-    snapshot.put("behind", some, ArrayOptions { units: "", place: Place::Append })?;
+    snapshot.put("behind", some, ArrayOptions { units: "", place: Place::Append, about: None })?;
     if rank == 0 {
         snapshot.put("E", View::of(&values[..64], &[64])?, ArrayOptions::default())?;
     }

@@ -11,7 +11,7 @@ from pages import ROOT, Reader
 from places import Place, alone, common_folder, run
 
 # What the pages use beside Forebay, as they say themselves.
-BESIDE = ["h5py", "pandas", "xarray"]
+BESIDE = ["h5netcdf", "h5py", "pandas", "xarray"]
 
 
 @pytest.fixture(scope="session")

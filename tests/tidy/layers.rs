@@ -47,6 +47,7 @@ const HOMES: &[(&str, &[&str], &str)] = &[
     ("tokio", &["crates/monitor", "crates/agent"], "only the page and the agent wait for many peers"),
     ("axum", &["crates/monitor"], "only the monitor speaks HTTP"),
     ("hdf5-metno", &["crates/store"], "only the store knows files of arrays"),
+    ("hdf5-metno-sys", &["crates/store"], "only the store knows files of arrays"),
     ("rusqlite", &["crates/store"], "only the store knows the catalog"),
     ("clap", &["crates/forebay"], "only the command line parses options"),
     ("rustls", &["crates/link"], "only the link speaks TLS"),

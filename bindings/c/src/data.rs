@@ -82,6 +82,7 @@ pub fn describe_array(meta: &ArrayMeta) -> Result<fb_info> {
         meta: *meta,
         units: String::new(),
         attrs: Map::new(),
+        dims: Vec::new(),
         version: 0,
         nbytes: meta.bytes()?,
     }))

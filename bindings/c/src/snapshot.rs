@@ -164,7 +164,7 @@ pub extern "C" fn fb_snapshot_put_with(
         let units = given::optional_text(opts.units, "units")?.unwrap_or("");
         let given = Given::of(array, "array")?;
         let place = place(&given.meta, offset, global)?;
-        object.taken()?.0.put(name, given.view()?, ArrayOptions { units, place })
+        object.taken()?.0.put(name, given.view()?, ArrayOptions { units, place, about: None })
     })
 }
 
@@ -191,8 +191,11 @@ pub extern "C" fn fb_snapshot_allocate(
         let opts = given::options(opts, "fb_piece_opts")?;
         let units = given::optional_text(opts.units, "units")?.unwrap_or("");
         let (snapshot, rooms) = object.taken()?;
-        let room =
-            snapshot.allocate(name, meta, ArrayOptions { units, place: place(&meta, offset, global)? })?;
+        let room = snapshot.allocate(
+            name,
+            meta,
+            ArrayOptions { units, place: place(&meta, offset, global)?, about: None },
+        )?;
         out.set(fb_array { data: room.as_mut_ptr().cast(), ..wanted });
         rooms.lock().unwrap_or_else(PoisonError::into_inner).push(room);
         Ok(())

@@ -52,6 +52,10 @@ impl Kept {
         released(py, || self.inner.dataset(name)).map(described)
     }
 
+    fn coordinates(&self, py: Python<'_>, name: &str) -> PyResult<Vec<(usize, String)>> {
+        released(py, || self.inner.coordinates(name))
+    }
+
     fn get<'py>(&self, py: Python<'py>, name: &str, axes: Option<Vec<Axis>>) -> PyResult<Bound<'py, PyAny>> {
         let selection = selection(axes);
         let array = released(py, || self.inner.get(name, selection.as_ref()))?;

@@ -17,8 +17,8 @@ use crate::watch::{Diagram, Parameter, Steps};
 use crate::{errors, json};
 
 /// A data set as Python makes a `DataSet` of it: name, set, dtype, shape, unit, attributes as
-/// JSON, version, bytes.
-pub type Described = (String, i64, &'static str, Vec<u64>, String, String, u64, u64);
+/// JSON, names of axes, version, bytes.
+pub type Described = (String, i64, &'static str, Vec<u64>, String, String, Vec<String>, u64, u64);
 /// A checkpoint as Python makes a `Checkpoint` of it: number, step, tag, parent, time, parameters
 /// as JSON, when it was made, whether its step is in the run still.
 pub type Marked = (i64, i64, Option<String>, Option<i64>, Option<f64>, String, f64, bool);
@@ -50,6 +50,7 @@ pub fn described(d: forebay::DataSet) -> Described {
         shape,
         d.units,
         Value::Object(d.attrs).to_string(),
+        d.dims,
         d.version,
         d.nbytes,
     )

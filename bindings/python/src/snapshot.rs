@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use forebay::{ArrayMeta, ArrayOptions, DType, Order, Place, Shape};
+use forebay::{About, ArrayMeta, ArrayOptions, Coordinate, DType, Description, Order, Place, Shape};
 use pyo3::prelude::*;
 
 use crate::arrays::PutSource;
@@ -68,6 +68,33 @@ fn place(
     })
 }
 
+/// What an array says of itself, as the other half of the package says it: names of axes and attributes as JSON, and
+/// coordinates, each with the name of its axis and its unit.
+type Said<'py> = (String, Vec<(String, Bound<'py, PyAny>, String)>);
+
+/// The same for the facade, which borrows all of it.
+struct Spoken<'py> {
+    description: Description,
+    sources: Vec<(String, PutSource<'py>, String)>,
+}
+
+impl<'py> Spoken<'py> {
+    fn of(py: Python<'py>, said: Option<Said<'py>>) -> PyResult<Option<Spoken<'py>>> {
+        let Some((json, coordinates)) = said else { return Ok(None) };
+        let description = Description::from_json(&json).map_err(|e| errors::raise(py, &e))?;
+        let source = |(dim, value, units)| Ok((dim, PutSource::in_c_order(&value)?, units));
+        let sources = coordinates.into_iter().map(source).collect::<PyResult<Vec<_>>>()?;
+        Ok(Some(Spoken { description, sources }))
+    }
+
+    fn views(&self, py: Python<'py>) -> PyResult<Vec<Coordinate<'_>>> {
+        self.sources
+            .iter()
+            .map(|(dim, source, units)| Ok(Coordinate { dim, view: source.view(py)?, units }))
+            .collect()
+    }
+}
+
 #[pymethods]
 impl Snapshot {
     #[getter]
@@ -80,7 +107,7 @@ impl Snapshot {
         self.inner.taken()
     }
 
-    #[pyo3(signature = (name, value, units, append, offset, shape))]
+    #[pyo3(signature = (name, value, units, append, offset, shape, said))]
     #[expect(clippy::too_many_arguments, reason = "one for each option of `put`")]
     fn put(
         &self,
@@ -91,14 +118,18 @@ impl Snapshot {
         append: bool,
         offset: Option<Vec<u64>>,
         shape: Option<Vec<u64>>,
+        said: Option<Said<'_>>,
     ) -> PyResult<()> {
         let source = PutSource::in_c_order(value)?;
         let view = source.view(py)?;
-        let piece = ArrayOptions { units, place: place(py, append, offset, shape)? };
+        let spoken = Spoken::of(py, said)?;
+        let coordinates = spoken.as_ref().map_or(Ok(Vec::new()), |s| s.views(py))?;
+        let about = spoken.as_ref().map(|s| About { description: &s.description, coordinates: &coordinates });
+        let piece = ArrayOptions { units, place: place(py, append, offset, shape)?, about };
         released(py, || self.inner.put(name, view, piece))
     }
 
-    #[pyo3(signature = (name, shape, dtype, fortran, units, append, offset, global_shape))]
+    #[pyo3(signature = (name, shape, dtype, fortran, units, append, offset, global_shape, said))]
     #[expect(clippy::too_many_arguments, reason = "one for each option of `allocate`")]
     fn allocate<'py>(
         &self,
@@ -111,13 +142,17 @@ impl Snapshot {
         append: bool,
         offset: Option<Vec<u64>>,
         global_shape: Option<Vec<u64>>,
+        said: Option<Said<'py>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let raise = |e| errors::raise(py, &e);
         let dtype = DType::parse(dtype).map_err(raise)?;
         let shape = Shape::new(&shape).map_err(raise)?;
         let order = if fortran { Order::F } else { Order::C };
         let meta = ArrayMeta { dtype, shape, order };
-        let piece = ArrayOptions { units, place: place(py, append, offset, global_shape)? };
+        let spoken = Spoken::of(py, said)?;
+        let coordinates = spoken.as_ref().map_or(Ok(Vec::new()), |s| s.views(py))?;
+        let about = spoken.as_ref().map(|s| About { description: &s.description, coordinates: &coordinates });
+        let piece = ArrayOptions { units, place: place(py, append, offset, global_shape)?, about };
         let inner = released(py, || self.inner.allocate(name, meta, piece))?;
         let data = inner.as_mut_ptr();
         let owner = Bound::new(py, Room { inner })?;

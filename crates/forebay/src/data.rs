@@ -61,6 +61,8 @@ pub struct DataSet {
     pub units: String,
     /// Attributes.
     pub attrs: serde_json::Map<String, serde_json::Value>,
+    /// The name of each axis; empty: they have none.
+    pub dims: Vec<String>,
     /// How often it was put; 0 for data sets of steps, which never change.
     pub version: u64,
     /// Bytes of the whole array.
@@ -76,6 +78,6 @@ impl From<forebay_store::Array> for Array {
 impl From<forebay_store::catalog::DataRow> for DataSet {
     fn from(row: forebay_store::catalog::DataRow) -> DataSet {
         let forebay_store::catalog::DataRow { name, set, meta, units, attrs, version, nbytes, .. } = row;
-        DataSet { name, set, meta, units, attrs, version, nbytes }
+        DataSet { name, set, meta, units, attrs, dims: Vec::new(), version, nbytes }
     }
 }

@@ -133,9 +133,23 @@ impl Kept {
             nbytes: entry.meta.bytes()?,
             meta: entry.meta,
             units: entry.units,
-            attrs: Map::new(),
+            attrs: entry.about.attrs,
+            dims: entry.about.dims,
             version: 0,
         })
+    }
+
+    /// The coordinates of an array: the arrays beside it that are called as its axes, where there are such. Each with
+    /// the number of its axis and its name in the snapshot.
+    pub fn coordinates(&self, name: &str) -> Result<Vec<(usize, String)>> {
+        let dims = self.dataset(name)?.dims;
+        if dims.is_empty() {
+            return Ok(Vec::new());
+        }
+        let names = self.names()?;
+        let group = name.rsplit_once('/').map_or(String::new(), |(group, _)| format!("{group}/"));
+        let paths = dims.iter().map(|dim| format!("{group}{dim}"));
+        Ok(paths.enumerate().filter(|(_, path)| names.contains(path)).collect())
     }
 
     /// Reads an array, or with a selection only that part of it.

@@ -44,8 +44,8 @@ pub use forebay_agent::look_in as look_for_command_in;
 pub use forebay_arena::zeros;
 pub use forebay_client::call::{On, Reference};
 pub use forebay_client::run::{
-    Allocated, ArrayOptions, Diagram, LoopHead as Steps, Parameter, PutOptions, StepWriter as Snapshot, View,
-    Warn,
+    About, Allocated, ArrayOptions, Coordinate, Diagram, LoopHead as Steps, Parameter, PutOptions,
+    StepWriter as Snapshot, View, Warn,
 };
 pub use forebay_store::catalog::{Checkpoint, Rows, fits};
 pub use forebay_store::{Series, SeriesOptions};
@@ -55,9 +55,9 @@ pub use forebay_types::reading::Select;
 pub use forebay_types::record::{Cell, Place};
 pub use forebay_types::watch::{Kind, Reduce, Scale};
 pub use forebay_types::{
-    ArrayMeta, CODES, Code, DType, Element, ElementKind, Error, Keep, Name, Number, Order, Param, Result,
-    Scalar, Selection, Shape, Signature, Slice, Strided, Way, attributes, limits, number_of_attribute,
-    real_attribute,
+    ArrayMeta, CODES, Code, DType, Description, Element, ElementKind, Error, Keep, Name, Number, Order,
+    Param, Result, Scalar, Selection, Shape, Signature, Slice, Strided, Way, attributes, limits,
+    number_of_attribute, real_attribute,
 };
 pub use kept::{Kept, KeptSnapshots, Restart};
 pub use options::{OpenOptions, names_of_runs_in, parse_bytes, parse_scratch, run_dir, runs_in};

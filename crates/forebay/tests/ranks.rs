@@ -58,11 +58,13 @@ fn put_box(snapshot: &Snapshot, name: &str, offset: &[u64], local: &[u64], globa
         values.push(value(step, index));
     }
     let place = Place::At { offset: sh(offset), global: sh(global) };
-    snapshot.put(name, View::of(&values, local).unwrap(), ArrayOptions { units: "V/m", place }).unwrap();
+    snapshot
+        .put(name, View::of(&values, local).unwrap(), ArrayOptions { units: "V/m", place, about: None })
+        .unwrap();
 }
 
 fn append(snapshot: &Snapshot, name: &str, values: &[f64]) -> Result<(), Error> {
-    let piece = ArrayOptions { units: "m", place: Place::Append };
+    let piece = ArrayOptions { units: "m", place: Place::Append, about: None };
     snapshot.put(name, View::of(values, &[values.len() as u64]).unwrap(), piece)
 }
 
@@ -169,14 +171,18 @@ fn faulty(s: &Sandbox, rank: u32) {
             3 => snapshot.put("E", view, ArrayOptions::default()),
             4 if rank == 1 => {
                 let single = vec![0f32; local as usize];
-                snapshot.put("E", View::of(&single, &[local]).unwrap(), ArrayOptions { units: "", place })
+                snapshot.put(
+                    "E",
+                    View::of(&single, &[local]).unwrap(),
+                    ArrayOptions { units: "", place, about: None },
+                )
             }
             5 if rank == 1 => {
                 let flat = View::of(&values[..6], &[3, 2]).unwrap();
-                snapshot.put("x", flat, ArrayOptions { units: "", place: Place::Append })
+                snapshot.put("x", flat, ArrayOptions { units: "", place: Place::Append, about: None })
             }
             5 => append(&snapshot, "x", &values[..3]),
-            _ => snapshot.put("E", view, ArrayOptions { units: "", place }),
+            _ => snapshot.put("E", view, ArrayOptions { units: "", place, about: None }),
         };
         let done = done.and_then(|()| snapshot.end()).and_then(|()| snapshot.wait(None));
         together(s, &format!("step{step}"), rank, 2);

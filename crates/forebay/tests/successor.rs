@@ -131,7 +131,9 @@ fn write_steps(s: &crate::support::Sandbox, rank: u32) -> ! {
             offset: Shape::new(&[u64::from(rank) * 100_000]).unwrap(),
             global: Shape::new(&[200_000]).unwrap(),
         };
-        snapshot.put("x", View::of(&values, &[100_000]).unwrap(), ArrayOptions { units: "", place }).unwrap();
+        snapshot
+            .put("x", View::of(&values, &[100_000]).unwrap(), ArrayOptions { units: "", place, about: None })
+            .unwrap();
         snapshot.end().unwrap();
         std::fs::write(s.dir.join(format!("ended-{rank}-{step}")), b"").unwrap();
         while !s.dir.join(format!("ended-{}-{}", 1 - rank, step - 3)).exists() && step > 2 {

@@ -6,7 +6,7 @@
 //! of their step, and gives ring and blocks back only after the catalog has committed. A
 //! [`Reader`] sees what is committed. After a death [`recover`] goes on where the owner stopped:
 //! the segments are the log.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod answer;
 mod burst;

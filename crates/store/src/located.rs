@@ -83,7 +83,7 @@ impl<'a> Located<'a> {
 
     /// A data set of a step.
     pub(crate) fn in_step(layout: &'a Layout, entry: Entry, row: StepRow) -> Result<Located<'a>> {
-        let Entry { name, meta, units, offset, pieces } = entry;
+        let Entry { name, meta, units, offset, pieces, .. } = entry;
         let owner = Belonging::Step { name, step: row.step, file: row.file };
         let mut located = Located { meta, units, pieces, bytes: Storage::Here(Vec::new()), layout, owner };
         located.check_pieces()?;

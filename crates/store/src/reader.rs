@@ -243,9 +243,18 @@ impl Reader {
         self.ask(|conn| catalog::step_names(conn, step))
     }
 
-    /// What a data set of a step is, where it lies and which pieces it was made of.
+    /// What a data set of a step is, where it lies, which pieces it was made of and what it says of itself.
     pub fn step_info(&self, step: i64, name: &str) -> Result<Entry> {
-        let found = self.ask(|conn| catalog::step_data(conn, step, name))?;
+        self.step_entry(step, name, catalog::step_entry)
+    }
+
+    fn step_entry(
+        &self,
+        step: i64,
+        name: &str,
+        read: impl Fn(&rusqlite::Connection, i64, &str) -> Result<Option<Entry>>,
+    ) -> Result<Entry> {
+        let found = self.ask(|conn| read(conn, step, name))?;
         match found {
             Some(entry) => Ok(entry),
             None => {
@@ -267,7 +276,9 @@ impl Reader {
 
     /// A data set of a step, to be read once or in slabs.
     pub fn locate_in_step(&self, step: i64, name: &str) -> Result<Located<'_>> {
-        self.twice(|| Located::in_step(&self.layout, self.step_info(step, name)?, self.step(step)?))
+        self.twice(|| {
+            Located::in_step(&self.layout, self.step_entry(step, name, catalog::step_data)?, self.step(step)?)
+        })
     }
 
     /// Rank and size of a session, how far its small records are applied, and whether it is over.

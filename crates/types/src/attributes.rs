@@ -3,14 +3,11 @@
 //! are refused.
 //!
 //! ```text
-//!  NaN, inf, -inf:   {"fb:f64": "nan"}   {"fb:f64": "inf"}   {"fb:f64": "-inf"}
+//!  NaN, inf, -inf:   {"$": "nan"}   {"$": "inf"}   {"$": "-inf"}
 //! ```
 
 use crate::{Error, Result};
 use serde_json::{Map, Value, json};
-
-/// The key of a real number that JSON cannot write.
-const REAL: &str = "fb:f64";
 
 /// Attributes from their text.
 pub fn attributes(text: &str) -> Result<Map<String, Value>> {
@@ -28,16 +25,13 @@ pub fn attributes(text: &str) -> Result<Map<String, Value>> {
 pub fn real_attribute(v: f64) -> Value {
     match v.is_finite() {
         true => json!(v),
-        false => json!({ REAL: if v.is_nan() { "nan" } else if v > 0.0 { "inf" } else { "-inf" } }),
+        false => json!({ "$": if v.is_nan() { "nan" } else if v > 0.0 { "inf" } else { "-inf" } }),
     }
 }
 
 /// The number that an attribute is.
 pub fn number_of_attribute(value: &Value) -> Option<f64> {
-    match value {
-        Value::Object(o) if o.len() == 1 => o.get(REAL)?.as_str()?.parse().ok(),
-        other => other.as_f64(),
-    }
+    crate::description::real(value)
 }
 
 /// The integers of a JSON text: its numbers without point and exponent.

@@ -13,6 +13,8 @@ pub const UNIT_BYTES: usize = 64;
 pub const BUFFER_BYTES: u64 = 1 << 46;
 /// Largest JSON descriptor (attributes, declarations), in bytes.
 pub const JSON_BYTES: usize = 64 * 1024;
+/// Largest JSON of what one array of a snapshot says of itself (names of axes, attributes), in bytes.
+pub const DESCRIPTION_BYTES: usize = 192 * 1024;
 /// Largest record in a ring, in bytes, header included.
 pub const RECORD_BYTES: usize = 256 * 1024;
 /// Arrays of snapshots up to this size travel inside the record; larger ones in a block of the arena.

@@ -84,6 +84,11 @@ pub enum Place {
     },
     /// Behind the pieces of lower ranks along axis 0.
     Append,
+    /// The whole, which every rank that says it says alike: a coordinate.
+    Alike {
+        /// CRC-32C of its bytes.
+        sum: u32,
+    },
 }
 
 /// One array, or one part of it, of a step.
@@ -149,6 +154,15 @@ pub enum Record<'a> {
     },
     /// An array of a snapshot.
     StepBlock(StepBlock<'a>),
+    /// What an array of a snapshot says of itself, as JSON of [`crate::Description`].
+    StepDescribe {
+        /// Its number.
+        step: i64,
+        /// Name of the array.
+        name: &'a str,
+        /// The JSON.
+        json: &'a str,
+    },
     /// The snapshot is complete on this rank.
     StepEnd {
         /// Its number.
@@ -257,6 +271,7 @@ mod kind {
     pub const MESSAGE: u16 = 10;
     pub const DECLARE: u16 = 11;
     pub const ASK: u16 = 12;
+    pub const STEP_DESCRIBE: u16 = 13;
     pub const ANSWER: u16 = 64;
     pub const APPLY: u16 = 65;
     pub const LATE: u16 = 66;
@@ -290,6 +305,7 @@ fn place(w: &mut Writer, p: &Place) {
         Place::Whole => w.u8(0),
         Place::At { offset, global } => w.u8(1).shape(offset).shape(global),
         Place::Append => w.u8(2),
+        Place::Alike { sum } => w.u8(3).u32(*sum),
     };
 }
 
@@ -304,6 +320,7 @@ fn read_place(r: &mut Reader) -> Result<Place> {
             Place::At { offset, global }
         }
         2 => Place::Append,
+        3 => Place::Alike { sum: r.u32()? },
         other => return Err(corrupt(format!("{other} is no kind of place"))),
     })
 }
@@ -356,6 +373,10 @@ impl<'a> Record<'a> {
                 w.meta(&b.meta);
                 place(w, &b.place);
                 payload(w, &b.payload);
+            }
+            Record::StepDescribe { step, name, json } => {
+                head(w, kind::STEP_DESCRIBE, seq);
+                w.i64(*step).str(name).str(json);
             }
             Record::StepEnd { step, blocks } => {
                 head(w, kind::STEP_END, seq);
@@ -435,6 +456,7 @@ impl<'a> Record<'a> {
                 }
                 Record::StepBlock(StepBlock { step, name, units, meta: m, place: p, part, payload: data })
             }
+            kind::STEP_DESCRIBE => Record::StepDescribe { step: r.i64()?, name: r.str()?, json: r.str()? },
             kind::STEP_END => Record::StepEnd { step: r.i64()?, blocks: r.u32()? },
             kind::STEP_DISCARD => Record::StepDiscard { step: r.i64()? },
             kind::STEP_EARLY => Record::StepEarly { step: r.i64()? },
@@ -592,6 +614,16 @@ mod tests {
                 part: 32,
                 payload: Payload::Block(block),
             }),
+            Record::StepBlock(StepBlock {
+                step: 20,
+                name: "x",
+                units: "m",
+                meta: ArrayMeta::new(DType::U8, Shape::new(&[2]).unwrap()),
+                place: Place::Alike { sum: 77 },
+                part: 0,
+                payload: Payload::Inline(&[1, 2]),
+            }),
+            Record::StepDescribe { step: 20, name: "E", json: "{}" },
             Record::StepEnd { step: 20, blocks: 1 },
             Record::StepDiscard { step: 20 },
             Record::StepEarly { step: 20 },
@@ -630,7 +662,7 @@ mod tests {
         }
 
         #[test]
-        fn flipped_bits_never_panic(which in 0usize..12, at in 0usize..200, bit in 0u8..8) {
+        fn flipped_bits_never_panic(which in 0usize..14, at in 0usize..200, bit in 0u8..8) {
             let mut w = Writer::new();
             samples()[which].encode(1, &mut w);
             let mut bytes = w.finish();

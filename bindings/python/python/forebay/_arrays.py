@@ -66,7 +66,8 @@ def whole(array: NDArray[Any]) -> None:
     if masked:
         raise BadArgument(
             f"{masked} of {array.size} elements are masked, and masks are not kept; give what is to stand there with "
-            "a.filled(value), and the mask, if it matters, as an array of its own: numpy.ma.getmaskarray(a)"
+            "a.filled(value) and say so with attrs={'_FillValue': value}, and the mask, if it matters, as an array of its "
+            "own: numpy.ma.getmaskarray(a)"
         )
     with_unit(array)
 
@@ -107,6 +108,8 @@ def fill(array: NDArray[Any], value: Any, name: str) -> None:
 def measured(value: Any, units: str | None) -> tuple[Any, str | None]:
     """The numbers of what is to be put, and their unit: a quantity brings it along."""
     kind = type(value)
+    if kind is np.ndarray and value.dtype.kind in "mM":
+        return _in_units(value, units)
     if kind is np.ndarray or issubclass(kind, (int, float, complex, str, bytes)):
         return value, units
     if issubclass(kind, (list, tuple)) and value and _quantity(value[0]) is not None:
@@ -117,11 +120,39 @@ def measured(value: Any, units: str | None) -> tuple[Any, str | None]:
     if found is None:
         return value, units
     numbers, *names = found
+    if getattr(numbers, "dtype", None) is not None and numbers.dtype.kind in "mM":
+        return _in_units(np.asarray(numbers), units)
     if units and units not in names:
         raise BadArgument(
             f"it is in {names[0]!r}, and units = {units!r} was given; convert it, or leave units out"
         )
     return numbers, units or names[0]
+
+
+_PERIODS = {"D": "days", "h": "hours", "m": "minutes", "s": "seconds"} | {
+    "ms": "milliseconds",
+    "us": "microseconds",
+    "ns": "nanoseconds",
+}
+
+
+def _in_units(array: NDArray[Any], units: str | None) -> tuple[NDArray[np.int64], str]:
+    """Points in time and periods as integers, with the units that CF has for them."""
+    if array.dtype.name.startswith(("datetime64[Y", "datetime64[M", "datetime64[W")):
+        array = array.astype("datetime64[D]")
+    unit, count = np.datetime_data(array.dtype)
+    if unit not in _PERIODS:
+        raise BadArgument(
+            f"the dtype {array.dtype} is not kept; convert it with a.astype('{array.dtype.kind}8[ns]')"
+        )
+    if count != 1:
+        array = array.astype(f"{array.dtype.kind}8[{unit}]")
+    kept = _PERIODS[unit] + (" since 1970-01-01" if array.dtype.kind == "M" else "")
+    if units not in (None, kept):
+        raise BadArgument(
+            f"units = {units!r} was given for {array.dtype}, which is kept in {kept!r}; leave units out"
+        )
+    return array.astype(np.int64), kept
 
 
 def _quantity(value: Any) -> tuple[Any, ...] | None:
@@ -201,7 +232,7 @@ def _refusal(value: Any, array: NDArray[Any]) -> str:
         what = f"a value of type {type(value).__name__} does not make an array of numbers"
         return f"{what} (NumPy sees objects); pass an array of {known}"
     if array.dtype.kind in "mM":
-        return f"the dtype {array.dtype} is not kept; pass a.astype('int64') and say the unit with units="
+        return f"the dtype {array.dtype} is not kept; pass a.astype('int64') and say the unit"
     if array.dtype.names:
         return f"the structured dtype {array.dtype} is not kept; put each field under its own name"
     return f"the dtype {array.dtype} is not kept; convert to {known}"

@@ -1,7 +1,8 @@
-"""Descriptors: the attributes of a run, a data set or a table, as a dictionary."""
+"""Descriptors: the attributes of a run, a data set, a table or an array of a snapshot, as a dictionary."""
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 from collections.abc import Iterator, Mapping, MutableMapping
@@ -10,16 +11,18 @@ from typing import Any
 import numpy as np
 
 from . import _forebay
-from ._arrays import plain
+from ._arrays import whole, with_unit
+from ._dtypes import dtype_name, dtype_of_name, is_kept
 
 
 def to_json(attrs: Mapping[str, Any]) -> str:
-    """Attributes as JSON text; NumPy's scalars and arrays become numbers and lists."""
+    """Attributes as JSON text. What JSON has no word for is an object of one key that begins with ``$``."""
     try:
         return json.dumps(_written(dict(attrs)), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise _forebay.BadArgument(
-            f"attributes are kept as JSON: {error}; use str, bool, numbers, lists and dictionaries"
+            f"attributes are kept as JSON: {error}; "
+            "use str, bool, numbers, None, bytes, arrays of numbers, lists and dictionaries"
         ) from None
 
 
@@ -29,36 +32,78 @@ def from_json(text: str) -> dict[str, Any]:
     return found
 
 
-# JSON has neither NaN nor infinities: {"fb:f64": "nan"} stands for one.
+# Written by earlier versions.
 _REAL = "fb:f64"
+# Python's own numbers say these.
+_PLAIN = (np.dtype("f8"), np.dtype("i8"), np.dtype("?"))
 
 
 def _written(value: Any) -> Any:
     if value is np.ma.masked:
         raise TypeError("a masked value has no place in it")
-    value = plain(value)
+    if isinstance(value, np.ndarray):
+        if type(value) is not np.ndarray:
+            whole(value)
+        return _array(value)
+    if isinstance(value, np.generic):
+        known = value.dtype in _PLAIN or value.dtype.kind in "US"
+        return _written(value.item()) if known else _array(np.asarray(value))
     if isinstance(value, Mapping):
         wrong = [key for key in value if not isinstance(key, str)]
         if wrong:
             raise TypeError(f"the key {wrong[0]!r} is a {type(wrong[0]).__name__}, not text")
-        return {key: _written(one) for key, one in value.items()}
+        return {f"${key}" if key.startswith("$") else key: _written(one) for key, one in value.items()}
     if isinstance(value, (list, tuple)):
         return [_written(one) for one in value]
     if isinstance(value, float) and not math.isfinite(value):
-        return {_REAL: str(float(value))}
-    if value is None or isinstance(value, (str, int, float)):
+        return {"$": str(float(value))}
+    if isinstance(value, int) and not isinstance(value, bool) and not -(2**63) <= value < 2**64:
+        return {"$int": str(int(value))}
+    if value is None:
+        return {"$": None}
+    if isinstance(value, (str, int, float)):
         return value
+    if isinstance(value, complex):
+        return {"$c": [_written(value.real), _written(value.imag)]}
+    if isinstance(value, (bytes, bytearray)):
+        return {"$b": base64.b64encode(value).decode()}
+    with_unit(value)
     raise TypeError(f"a {type(value).__name__} has no place in it")
 
 
+def _array(value: np.ndarray[Any, Any]) -> Any:
+    if value.dtype.kind in "USO":
+        return _written(value.tolist())
+    if not is_kept(value.dtype):
+        raise TypeError(f"an array of {value.dtype} has no place in it")
+    little = np.ascontiguousarray(value, dtype=value.dtype.newbyteorder("<"))
+    short = dtype_name(value.dtype.newbyteorder("="))
+    return {"$a": [short, list(value.shape), base64.b64encode(little.tobytes()).decode()]}
+
+
 def _read(value: dict[str, Any]) -> Any:
-    return float(value[_REAL]) if value.keys() == {_REAL} else value
+    if len(value) == 1:
+        (key, inside), *_ = value.items()
+        if key in ("$", _REAL):
+            return None if inside is None else float(inside)
+        if key == "$int":
+            return int(inside)
+        if key == "$c":
+            return complex(*inside)
+        if key == "$b":
+            return base64.b64decode(inside)
+        if key == "$a":
+            dtype, shape, text = inside
+            array = np.frombuffer(base64.b64decode(text), dtype_of_name(dtype).newbyteorder("<"))
+            # A copy is the reader's own.
+            return array.reshape(shape).astype(dtype_of_name(dtype), copy=True)[()]
+    return {key[1:] if key.startswith("$$") else key: one for key, one in value.items()}
 
 
 class Attributes(MutableMapping[str, Any]):
-    """Attributes as a dictionary that writes through. Values are what JSON can say: ``str``, ``bool``, numbers,
-    lists, dictionaries; arrays become lists, and NaN and infinities are kept. An integer beyond 64 bits is refused.
-    Setting one to ``None`` deletes it.
+    """Attributes as a dictionary that writes through. Values are ``str``, ``bool``, numbers, ``None``, ``bytes``, arrays
+    of numbers, and lists and dictionaries of these. Each comes back as what it was, NaN, infinities and integers of any
+    size too, an array with its dtype and shape; a tuple comes back as a list. ``del attrs[key]`` deletes one.
     """
 
     def __init__(self, run: _forebay.Run, kind: str, name: str = "", set: int = 0) -> None:
@@ -67,19 +112,19 @@ class Attributes(MutableMapping[str, Any]):
     def _read(self) -> dict[str, Any]:
         return from_json(self._run.attrs(self._kind, self._name, self._set))
 
-    def _write(self, attrs: Mapping[str, Any]) -> None:
-        self._run.set_attrs(self._kind, self._name, self._set, to_json(attrs))
+    def _write(self, json: str) -> None:
+        self._run.set_attrs(self._kind, self._name, self._set, json)
 
     def __getitem__(self, key: str) -> Any:
         return self._read()[key]
 
     def __setitem__(self, key: str, value: Any) -> None:
-        self._write({key: value})
+        self._write(to_json({key: value}))
 
     def __delitem__(self, key: str) -> None:
         if key not in self._read():
             raise KeyError(key)
-        self._write({key: None})
+        self._write(json.dumps({f"${key}" if key.startswith("$") else key: None}))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._read())
@@ -89,7 +134,7 @@ class Attributes(MutableMapping[str, Any]):
 
     def update(self, *args: Any, **kwargs: Any) -> None:
         """Sets several attributes at once."""
-        self._write(dict(*args, **kwargs))
+        self._write(to_json(dict(*args, **kwargs)))
 
     def __repr__(self) -> str:
         return repr(self._read())

@@ -5,7 +5,8 @@ from typing import Any, ClassVar, TypeAlias, final
 
 from typing_extensions import Self
 
-Described: TypeAlias = tuple[str, int, str, list[int], str, str, int, int]
+Described: TypeAlias = tuple[str, int, str, list[int], str, str, list[str], int, int]
+Said: TypeAlias = tuple[str, list[tuple[str, Any, str]]] | None
 Marked: TypeAlias = tuple[int, int, str | None, int | None, float | None, str, float, bool]
 _Axes: TypeAlias = list[tuple[int, int, int, bool]] | None
 _Columns: TypeAlias = list[tuple[str, str, str]]
@@ -161,6 +162,7 @@ class Snapshot:
         append: bool,
         offset: list[int] | None,
         shape: list[int] | None,
+        said: Said,
     ) -> None: ...
     def allocate(
         self,
@@ -172,6 +174,7 @@ class Snapshot:
         append: bool,
         offset: list[int] | None,
         global_shape: list[int] | None,
+        said: Said,
     ) -> Any: ...
     def end(self) -> None: ...
     def discard(self) -> None: ...
@@ -185,6 +188,7 @@ class Kept:
     def time(self) -> float | None: ...
     def names(self) -> list[str]: ...
     def dataset(self, name: str) -> Described: ...
+    def coordinates(self, name: str) -> list[tuple[int, str]]: ...
     def get(self, name: str, axes: _Axes) -> Any: ...
 
 @final

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from . import _forebay
 from ._arrays import measured
 from ._attrs import from_json
+from ._described import coordinates, said, unit_in
 from ._dtypes import dtype_name, dtype_of_name
 from ._index import Selection, plan
 from ._trees import tree
@@ -40,6 +41,8 @@ class DataSet:
     """Unit, or empty."""
     attrs: dict[str, Any] = field(repr=False)
     """Attributes as they were when this was asked for."""
+    dims: tuple[str, ...]
+    """The name of each axis; empty when they have none."""
     version: int
     """How often it was put; 0 for arrays of snapshots, which never change."""
     nbytes: int
@@ -48,8 +51,9 @@ class DataSet:
 
 def described(row: _forebay.Described) -> DataSet:
     """A data set of the native half as users see it."""
-    name, number, dtype, shape, units, attrs, version, nbytes = row
-    return DataSet(name, number, dtype_of_name(dtype), tuple(shape), units, from_json(attrs), version, nbytes)
+    name, number, dtype, shape, units, attrs, dims, version, nbytes = row
+    kind, extents = dtype_of_name(dtype), tuple(shape)
+    return DataSet(name, number, kind, extents, units, from_json(attrs), tuple(dims), version, nbytes)
 
 
 def step_number(step: object, what: str = "number of a snapshot") -> int:
@@ -106,6 +110,10 @@ class Snapshot:
         units: str | None = None,
         offset: int | Sequence[int] | Literal["append"] | None = None,
         shape: int | Sequence[int] | None = None,
+        *,
+        dims: str | Sequence[str] | None = None,
+        coords: Mapping[str, ArrayLike] | None = None,
+        attrs: Mapping[str, Any] | None = None,
     ) -> None:
         """Copies an array into the snapshot; it is yours again when this returns.
 
@@ -113,14 +121,25 @@ class Snapshot:
         this rank's block, at that index, of a global array of that shape; ``offset="append"`` puts
         the blocks one behind the other along axis 0 in the order of ranks.
 
-        Raises ``BadArgument`` (a dtype that is not kept, a name used twice), ``Full`` (a step
+        ``dims``: a name for each axis. ``coords``: values along some of them, each the whole of one axis; it becomes an
+        array of the snapshot, beside this one, under the name of the axis, and arrays beside each other share it.
+        ``attrs``: attributes, as :class:`Attributes` keeps them. h5py, xarray and netCDF find all of it in the file of
+        the step. In a run of several ranks all say the same, or one says it.
+
+        A ``datetime64`` is kept as integers with the units of CF, such as ``"seconds since 1970-01-01"``.
+
+        Raises ``Conflict`` (another coordinate, or length, of an axis of that name beside it), ``BadArgument`` (a dtype that is not kept, a name used twice), ``Full`` (a step
         larger than all buffers whose policy is to drop), ``ServerLost`` (the owner of the run died).
         """
         append = isinstance(offset, str)
         self._check(offset)
         where = None if append else _extents("offset", offset)  # type: ignore[arg-type]
+        attrs, units = unit_in(attrs, units)
         array, units = measured(array, units)
-        self._native.put(name, array, units or "", append, where, _extents("shape", shape))
+        about = (
+            None if dims is None and coords is None and attrs is None else said(array, dims, coords, attrs)
+        )
+        self._native.put(name, array, units or "", append, where, _extents("shape", shape), about)
 
     def allocate(
         self,
@@ -131,13 +150,18 @@ class Snapshot:
         offset: int | Sequence[int] | Literal["append"] | None = None,
         global_shape: int | Sequence[int] | None = None,
         order: Literal["C", "F"] = "C",
+        *,
+        dims: str | Sequence[str] | None = None,
+        coords: Mapping[str, ArrayLike] | None = None,
+        attrs: Mapping[str, Any] | None = None,
     ) -> NDArray[Any]:
         """A NumPy array of this ``shape`` in the buffer itself: fill it in place before the snapshot ends,
         and the snapshot costs nothing to copy. Its contents are undefined at first. It is yours until the end of
         the snapshot: from there on it is read-only. It keeps its values, and its place in the buffer, as long as you keep it.
         Views that you made of it before that NumPy leaves writable: let go of them.
 
-        ``offset`` and ``global_shape`` as ``offset`` and ``shape`` in :meth:`put`. Raises ``Full`` when
+        ``offset`` and ``global_shape`` as ``offset`` and ``shape`` in :meth:`put`, ``dims``, ``coords`` and ``attrs`` as
+        there. Raises ``Full`` when
         the buffer has no room of that size: give :func:`open` a larger ``buffer``, or use :meth:`put`.
         """
         if order not in ("C", "F"):
@@ -148,8 +172,12 @@ class Snapshot:
         extents = _extents("shape", shape) or []
         whole = _extents("global_shape", global_shape)
         short = dtype_name(dtype)
+        about = None
+        if dims is not None or coords is not None or attrs is not None:
+            attrs, units = unit_in(attrs, units)
+            about = said(np.empty(0, dtype_of_name(short)), dims, coords, attrs)
         room: NDArray[Any] = self._native.allocate(
-            name, extents, short, order == "F", units or "", append, where, whole
+            name, extents, short, order == "F", units or "", append, where, whole, about
         )
         return room
 
@@ -212,6 +240,20 @@ class StoredSnapshot:
         """Describes one array without reading it; raises ``NotFound``."""
         return described(self._native.dataset(name))
 
+    def attrs(self, name: str) -> dict[str, Any]:
+        """The attributes of an array, as they were put; its unit is in :meth:`dataset`. Raises ``NotFound``."""
+        return self.dataset(name).attrs
+
+    def dims(self, name: str) -> tuple[str, ...]:
+        """The name of each axis of an array; empty when they have none. Raises ``NotFound``."""
+        return self.dataset(name).dims
+
+    def coords(self, name: str) -> dict[str, Any]:
+        """The coordinates of an array by the names of its axes: those arrays beside it that are called so. Raises
+        ``NotFound``.
+        """
+        return coordinates(self, name)
+
     def get(self, name: str, sel: Selection | None = None) -> Any:
         """Reads an array, or only the part that a basic index ``sel`` selects."""
         if sel is None:
@@ -221,7 +263,9 @@ class StoredSnapshot:
         return found if after is None else found[after]
 
     def to_xarray(self) -> xarray.Dataset:
-        """Its arrays as a data set of xarray, each read when it is touched. Needs xarray."""
+        """Its arrays as a data set of xarray, each read when it is touched, with their axes, coordinates, units and
+        attributes. An array ``group/name`` keeps its name, and its axes are called ``group/axis``. Needs xarray.
+        """
         from ._xarray import of_snapshot
 
         return of_snapshot(self)

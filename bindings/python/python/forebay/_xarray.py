@@ -20,12 +20,12 @@ from . import _forebay
 from ._dtypes import dtype_of_name, is_of_numpy
 from ._run import Run
 from ._run import open as open_run
-from ._snapshots import StoredSnapshot
+from ._snapshots import DataSet, StoredSnapshot
 
 _LISTED = "step NOT IN (SELECT step FROM fb_damaged)"
 _STEPS = f"SELECT step, time FROM fb_steps WHERE {_LISTED} ORDER BY step"
 _ARRAYS = (
-    "SELECT name, dtype, shape, unit, count(*) AS steps FROM fb_step_data "
+    "SELECT name, dtype, shape, min(step) AS first, max(step) AS last, count(*) AS steps FROM fb_step_data "
     f"WHERE {_LISTED} GROUP BY name, dtype, shape, data_order ORDER BY name, count(*) DESC"
 )
 _ID = "SELECT value FROM fb_run WHERE key = 'run_id'"
@@ -35,12 +35,16 @@ _readers: dict[tuple[int, str, str], Run] = {}
 them to other processes."""
 
 
-def dims_of(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[str, ...]]:
-    """The names of the dimensions of each array: ``dim_0``, ... of the extents that most arrays have along an axis, and
-    with the extent behind, ``dim_0_5``, of others. So arrays of one shape have one grid.
+def dims_of(kinds: Mapping[str, DataSet]) -> dict[str, tuple[str, ...]]:
+    """The names of the dimensions of each array: those that it was put with, within its group; else ``dim_0``, ... of
+    the extents that most arrays have along an axis, and with the extent behind, ``dim_0_5``, of others. So arrays of one
+    shape have one grid.
     """
+    named = {name: tuple(_group(name) + dim for dim in about.dims) for name, about in kinds.items()}
+    along = {dim for dims in named.values() for dim in dims}
+    unnamed = {name: about.shape for name, about in kinds.items() if not named[name] and name not in along}
     extents: dict[int, Counter[int]] = {}
-    for shape in shapes.values():
+    for shape in unnamed.values():
         for axis, extent in enumerate(shape):
             extents.setdefault(axis, Counter())[extent] += 1
     usual = {
@@ -50,9 +54,19 @@ def dims_of(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[str, ...]]
     def dim(axis: int, extent: int) -> str:
         return f"dim_{axis}" if extent == usual[axis] else f"dim_{axis}_{extent}"
 
-    return {
-        name: tuple(dim(axis, extent) for axis, extent in enumerate(shape)) for name, shape in shapes.items()
+    made = {
+        name: tuple(dim(axis, extent) for axis, extent in enumerate(shape)) for name, shape in unnamed.items()
     }
+    # A coordinate lies along itself.
+    return {name: named[name] or made.get(name, (name,)) for name in kinds}
+
+
+def _group(name: str) -> str:
+    return name[: name.rfind("/") + 1]
+
+
+def _attrs_of(about: DataSet) -> dict[str, Any]:
+    return {**about.attrs, "units": about.units} if about.units else dict(about.attrs)
 
 
 class OverSteps(BackendArray):
@@ -140,23 +154,45 @@ def of_run(run: Run, name: str | Iterable[str] | None = None, drop: Iterable[str
             raise _forebay.Conflict(f"{array!r} does not become one array over steps: {why}")
         else:
             left_out[array] = why
-    shapes = {array: tuple(json.loads(row["shape"])) for array, row in taken.items()}
-    dims = dims_of(shapes)
+    kinds_of = {array: run.snapshots.at(row["last"]).dataset(array) for array, row in taken.items()}
+    dims = dims_of(kinds_of)
+    # Coordinates come with the arrays that lie along them, also with one that was asked for alone.
+    along_arrays = {dim for array, named in dims.items() for dim in named if dim != array and dim in kinds}
+    fixed, moving = _coordinates(run, {dim: kinds[dim][0] for dim in sorted(along_arrays)})
+    left_out |= moving
     rising = bool(times) and None not in times and all(a < b for a, b in itertools.pairwise(times))
     along = "time" if rising else "step"
     place = (run.path, run.sql(_ID)[0]["value"])
     variables = {}
     for array, row in taken.items():
+        if array in fixed or array in moving:
+            continue
         lacking: frozenset[int] = frozenset()
         if row["steps"] < len(steps):
             having = run.sql(f"SELECT step FROM fb_step_data WHERE name = ? AND {_LISTED}", [array])
             lacking = frozenset(steps) - {one["step"] for one in having}
-        lazy = OverSteps(place, array, tuple(steps), lacking, shapes[array], dtype_of_name(row["dtype"]))
-        attrs = {"units": row["unit"]} if row["unit"] else {}
+        lazy = OverSteps(
+            place, array, tuple(steps), lacking, kinds_of[array].shape, dtype_of_name(row["dtype"])
+        )
+        attrs = _attrs_of(kinds_of[array])
         variables[array] = xr.Variable((along, *dims[array]), indexing.LazilyIndexedArray(lazy), attrs)
     known = np.array([np.nan if time is None else time for time in times], "f8")
-    coords = {"step": ((along,), np.array(steps, "i8")), "time": ((along,), known)}
+    coords: dict[str, Any] = dict(fixed)
+    coords |= {"step": ((along,), np.array(steps, "i8")), "time": ((along,), known)}
     return xr.Dataset(variables, coords, {"left_out": json.dumps(left_out)} if left_out else {})
+
+
+def _coordinates(run: Run, rows: Mapping[str, Mapping[str, Any]]) -> tuple[dict[str, Any], dict[str, str]]:
+    """The coordinates that are the same in the first and the last snapshot that has them; and why others are none."""
+    fixed, moving = {}, {}
+    for name, row in rows.items():
+        first, last = run.snapshots.at(row["first"])[name], run.snapshots.at(row["last"])[name]
+        if np.array_equal(first, last, equal_nan=np.asarray(first).dtype.kind in "fc"):
+            about = run.snapshots.at(row["last"]).dataset(name)
+            fixed[name] = xr.Variable((name,), last, _attrs_of(about))
+        else:
+            moving[name] = "it is a coordinate and differs from step to step; run.series(name) reads it"
+    return fixed, moving
 
 
 def _why_not(rows: list[dict[str, Any]], steps: int) -> str | None:
@@ -173,22 +209,24 @@ def _why_not(rows: list[dict[str, Any]], steps: int) -> str | None:
 
 
 def of_snapshot(snapshot: StoredSnapshot) -> xr.Dataset:
-    """The arrays of one snapshot, each read when it is touched; texts and bytes at once."""
-    described = {name: snapshot._native.dataset(name) for name in snapshot.names()}
-    shapes = {name: tuple(d[3]) for name, d in described.items() if is_of_numpy(d[2])}
-    dims = dims_of(shapes)
+    """The arrays of one snapshot, each read when it is touched; texts, bytes and coordinates at once."""
+    kinds = {name: snapshot.dataset(name) for name in snapshot.names()}
+    numbers = {name for name in kinds if is_of_numpy(snapshot._native.dataset(name)[2])}
+    dims = dims_of({name: about for name, about in kinds.items() if name in numbers})
+    along = {dim for name, named in dims.items() for dim in named if dim != name}
     variables: dict[str, Any] = {}
-    for name, (_, _, dtype, _, units, *_) in described.items():
-        attrs = {"units": units} if units else {}
-        if name in shapes:
-            lazy = OfSnapshot(snapshot, name, shapes[name], dtype_of_name(dtype))
-            variables[name] = xr.Variable(dims[name], indexing.LazilyIndexedArray(lazy), attrs)
+    for name, about in kinds.items():
+        if name in along:
+            variables[name] = xr.Variable((name,), snapshot[name], _attrs_of(about))
+        elif name in dims:
+            lazy = OfSnapshot(snapshot, name, about.shape, about.dtype)
+            variables[name] = xr.Variable(dims[name], indexing.LazilyIndexedArray(lazy), _attrs_of(about))
         else:
             value = np.asarray(snapshot[name], object)
-            variables[name] = xr.Variable(
-                tuple(f"{name}_dim_{axis}" for axis in range(value.ndim)), value, attrs
-            )
-    coords: dict[str, Any] = {"step": snapshot.step}
+            axes = tuple(f"{name}_dim_{axis}" for axis in range(value.ndim))
+            variables[name] = xr.Variable(axes, value, _attrs_of(about))
+    coords: dict[str, Any] = {dim: variables.pop(dim) for dim in sorted(along) if dim in variables}
+    coords["step"] = snapshot.step
     if snapshot.time is not None:
         coords["time"] = snapshot.time
     return xr.Dataset(variables, coords)

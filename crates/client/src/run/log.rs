@@ -138,7 +138,7 @@ fn leaves(record: &Record) -> u64 {
     match record {
         Record::StepEnd { .. } | Record::StepDiscard { .. } | Record::StepEarly { .. } => 0,
         Record::Ask { .. } => 1 << 10,
-        Record::StepBegin { .. } | Record::StepBlock(_) => 4 << 10,
+        Record::StepBegin { .. } | Record::StepBlock(_) | Record::StepDescribe { .. } => 4 << 10,
         _ => 32 << 10,
     }
 }

@@ -16,6 +16,7 @@
 //! The way of an array: the caller's memory -> one copy into a block -> a record that names the
 //! block. From then on it is the owner's. This module knows neither the store nor its files.
 
+mod axes;
 mod core;
 mod diagram;
 mod down;
@@ -34,6 +35,7 @@ mod steer;
 mod step;
 mod view;
 
+pub use axes::{About, Coordinate};
 pub use core::{Check, Warn};
 pub use diagram::Diagram;
 pub(crate) use down::coded;

@@ -12,6 +12,7 @@ use forebay_types::watch::level::WARNING;
 use forebay_types::{ArrayMeta, Code, Error, Name, Result, limits};
 
 use super::View;
+use super::axes::{About, Axes, KnownArray};
 use super::core::{Core, OpenStep, WAYS_OUT};
 use super::room::Placed;
 
@@ -30,11 +31,13 @@ pub struct ArrayOptions<'a> {
     pub units: &'a str,
     /// Where this rank's array lies in the whole.
     pub place: Place,
+    /// What it says of itself.
+    pub about: Option<About<'a>>,
 }
 
 impl Default for ArrayOptions<'_> {
     fn default() -> Self {
-        ArrayOptions { units: "", place: Place::Whole }
+        ArrayOptions { units: "", place: Place::Whole, about: None }
     }
 }
 
@@ -60,9 +63,11 @@ struct State {
     records: u32,
     /// Of its arrays so far.
     bytes: u64,
-    names: HashMap<String, bool>,
+    names: HashMap<String, KnownArray>,
     /// What stands before a slash in them.
     groups: HashSet<String>,
+    /// Axes that have names.
+    axes: Box<Axes>,
     reserved: VecDeque<Reserved>,
 }
 
@@ -209,6 +214,7 @@ impl StepWriter {
             bytes: 0,
             names: HashMap::new(),
             groups: HashSet::new(),
+            axes: Box::default(),
             reserved: VecDeque::new(),
         };
         let heads = place.heads(step);
@@ -244,15 +250,42 @@ impl StepWriter {
         if !self.admit(&mut state, name, view.meta(), &piece)? || !self.taken {
             return Ok(());
         }
+        if !self.send(&mut state, name, view, piece.units, piece.place)? {
+            return Ok(());
+        }
+        match piece.about {
+            Some(about) => self.say(&mut state, name, view.meta(), piece.place, about),
+            None => Ok(()),
+        }
+    }
+
+    /// Sends what an array says of itself, and the coordinates that are not in the snapshot yet.
+    fn say(&self, state: &mut State, name: &str, meta: &ArrayMeta, place: Place, about: About) -> Result<()> {
+        let (json, coordinates) = state.axes.note(name, meta, &place, about)?;
+        if let Some(json) = json {
+            self.core.publish(&Record::StepDescribe { step: self.step, name, json: &json })?;
+        }
+        for (path, coordinate, sum) in coordinates {
+            state.names.insert(path.clone(), KnownArray::of(coordinate.view.meta(), &Place::Whole));
+            state.groups.extend(groups(&path).map(str::to_owned));
+            if !self.send(state, &path, coordinate.view, coordinate.units, Place::Alike { sum })? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends an array; false when the snapshot is given up for it, as the policy says.
+    fn send(&self, state: &mut State, name: &str, view: View, units: &str, place: Place) -> Result<bool> {
         let bytes = view.nbytes() as u64;
         self.core.counts.snapshot_bytes.fetch_add(bytes, Ordering::Relaxed);
         let block = |part: u64, payload| {
             Record::StepBlock(StepBlock {
                 step: self.step,
                 name,
-                units: piece.units,
+                units,
                 meta: *view.meta(),
-                place: piece.place,
+                place,
                 part,
                 payload,
             })
@@ -260,12 +293,12 @@ impl StepWriter {
         if bytes <= limits::INLINE_BYTES as u64 {
             self.core.publish(&block(0, Payload::Inline(&view.bytes())))?;
             state.records += 1;
-            return Ok(());
+            return Ok(true);
         }
         let mut part = 0;
         while part < bytes {
             let Some(placed) = self.place(name, bytes - part, true)? else {
-                return self.give_up(&mut state, Phase::Dropped);
+                return self.give_up(state, Phase::Dropped).map(|()| false);
             };
             let end = part + placed.block.len();
             self.core.counts.copied(end - part, || view.fill(&placed.block, part as usize));
@@ -276,7 +309,7 @@ impl StepWriter {
         }
         state.bytes += bytes;
         self.core.expect(state.bytes);
-        Ok(())
+        Ok(true)
     }
 
     /// A place in the arena for an array; it becomes part of the snapshot at its end.
@@ -308,6 +341,9 @@ impl StepWriter {
         self.core.rooms().unpublished += 1;
         state.bytes += bytes;
         self.core.expect(state.bytes);
+        if let Some(about) = piece.about {
+            self.say(&mut state, name, &meta, piece.place, about)?;
+        }
         let placed = Arc::new(placed);
         state.reserved.push_back(Reserved {
             name: name.to_owned(),
@@ -332,18 +368,21 @@ impl StepWriter {
             }
         }
         check_piece(name, meta, piece)?;
-        let part = matches!(piece.place, Place::At { .. });
-        let groups = || name.match_indices('/').map(|(at, _)| &name[..at]);
-        let clash = groups().find(|group| state.names.contains_key(*group)).map(str::to_owned);
+        let held = KnownArray::of(meta, &piece.place);
+        if let Some(about) = &piece.about {
+            state.axes.check(name, meta, &piece.place, about, &state.names, &state.groups)?;
+        }
+        state.axes.admit(name, &held, self.step)?;
+        let clash = groups(name).find(|group| state.names.contains_key(*group)).map(str::to_owned);
         if let Some(group) = clash.or_else(|| state.groups.contains(name).then(|| name.to_owned())) {
             return Err(Error::bad(format!(
                 "{group:?} is an array of snapshot {} and a group that holds others, {name:?} among them: it cannot be both; rename one",
                 self.step
             )));
         }
-        state.groups.extend(groups().map(str::to_owned));
-        match state.names.insert(name.to_owned(), part) {
-            Some(before) if !(before && part) => Err(Error::bad(format!(
+        state.groups.extend(groups(name).map(str::to_owned));
+        match state.names.insert(name.to_owned(), held) {
+            Some(before) if !(before.is_part() && held.is_part()) => Err(Error::bad(format!(
                 "{name:?} is in snapshot {} already; use another name, or give each piece its offset",
                 self.step
             ))),
@@ -571,15 +610,28 @@ impl Drop for StepWriter {
     }
 }
 
+/// What stands before the slashes of a name.
+fn groups(name: &str) -> impl Iterator<Item = &str> {
+    name.match_indices('/').map(|(at, _)| &name[..at])
+}
+
+/// Names at the root of a step that are ours, or those of formats.
+const TAKEN: [&str; 3] = ["forebay", "data", "VTKHDF"];
+
 fn check_piece(name: &str, meta: &ArrayMeta, piece: &ArrayOptions) -> Result<()> {
     Name::new(name)?;
+    if let Some(taken) = TAKEN.iter().find(|taken| name.split('/').next() == Some(**taken)) {
+        return Err(Error::bad(format!(
+            "the name {name:?} is not free: what is called {taken:?} in a step belongs to Forebay and to the formats that others read; choose another one"
+        )));
+    }
     check_unit(piece.units)?;
     match &piece.place {
         Place::Whole => Ok(()),
         Place::Append if meta.shape.rank() == 0 => Err(Error::bad(format!(
             "{name:?} is a scalar; only arrays can be appended along their first axis"
         ))),
-        Place::Append => Ok(()),
+        Place::Append | Place::Alike { .. } => Ok(()),
         Place::At { offset, global } => {
             let local = meta.shape;
             let fits = local.rank() == global.rank()
@@ -622,6 +674,7 @@ mod tests {
         let at = |offset: &[u64], global: &[u64]| ArrayOptions {
             units: "V",
             place: Place::At { offset: Shape::new(offset).unwrap(), global: Shape::new(global).unwrap() },
+            about: None,
         };
         assert!(check_piece("E", &meta, &at(&[4, 0], &[8, 2])).is_ok());
         for bad in [at(&[5, 0], &[8, 2]), at(&[0], &[8]), at(&[u64::MAX >> 2, 0], &[8, 2])] {

@@ -13,7 +13,7 @@ pub fn describe(d: &DataSet) -> Value {
     json!({
         "name": d.name, "set": d.set, "dtype": d.meta.dtype.name(), "shape": d.meta.shape.extents(),
         "order": if d.meta.order == Order::F { "F" } else { "C" },
-        "units": d.units, "attrs": d.attrs, "version": d.version, "nbytes": d.nbytes,
+        "units": d.units, "dims": d.dims, "attrs": d.attrs, "version": d.version, "nbytes": d.nbytes,
     })
 }
 

@@ -30,6 +30,9 @@ impl Show {
         let units = if d.units.is_empty() { String::new() } else { format!(" [{}]", d.units) };
         let version = if d.version > 0 { format!("  version {}", d.version) } else { String::new() };
         out.line(format!("{}  {}{}{units}{version}", d.name, d.meta.dtype, d.meta.shape))?;
+        if !d.dims.is_empty() {
+            out.line(format!("  dims: {}", d.dims.join(", ")))?;
+        }
         for (name, value) in &d.attrs {
             out.line(format!("  {name}: {value}"))?;
         }

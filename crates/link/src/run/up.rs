@@ -391,6 +391,7 @@ impl Up {
 fn step_of(record: &Record) -> Option<i64> {
     match record {
         Record::StepBegin { step, .. }
+        | Record::StepDescribe { step, .. }
         | Record::StepEnd { step, .. }
         | Record::StepDiscard { step }
         | Record::StepEarly { step }

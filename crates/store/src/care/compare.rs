@@ -74,6 +74,8 @@ impl Differences {
         self.compare(&format!("the shape of {name:?}"), &e.meta.shape.extents(), &f.meta.shape.extents());
         self.compare(&format!("the order of {name:?}"), &e.meta.order, &f.meta.order);
         self.compare(&format!("the unit of {name:?}"), &e.units, &f.units);
+        self.compare(&format!("the names of the axes of {name:?}"), &e.about.dims, &f.about.dims);
+        self.compare(&format!("the attributes of {name:?}"), &e.about.attrs, &f.about.attrs);
         self.compare(&format!("the place of {name:?}"), &e.offset, &f.offset);
         self.compare(&format!("the number of pieces of {name:?}"), &e.pieces.len(), &f.pieces.len());
         for (a, b) in e.pieces.iter().zip(&f.pieces) {

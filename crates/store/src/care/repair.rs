@@ -360,7 +360,7 @@ fn adopt_files(
 }
 
 /// Tables that are made of the files.
-const FROM_FILES: [&str; 3] = ["fb_steps", "fb_step_data", "fb_damaged"];
+const FROM_FILES: [&str; 4] = ["fb_steps", "fb_step_data", "fb_described", "fb_damaged"];
 
 /// Path in the run of a finished file.
 pub(super) fn relative(folder: &str, path: &Path) -> Option<String> {
@@ -449,7 +449,7 @@ fn adopt_step(
 
 /// The data sets of a step that is listed.
 pub(super) fn entries_of(conn: &Connection, step: i64) -> Result<Vec<Entry>> {
-    let entry = |name: &String| catalog::step_data(conn, step, name).transpose();
+    let entry = |name: &String| catalog::step_entry(conn, step, name).transpose();
     catalog::step_names(conn, step)?.iter().filter_map(entry).collect()
 }
 

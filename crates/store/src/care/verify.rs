@@ -319,7 +319,8 @@ pub(super) fn set_entry(row: &DataRow) -> Option<Entry> {
     let extents = row.meta.shape.extents();
     let piece = Piece { rank: 0, offset: vec![0; extents.len()], shape: extents.to_vec(), crc32c: row.crc };
     let (name, units) = (row.name.clone(), row.units.clone());
-    Some(Entry { name, meta: row.meta, units, offset: *offset, pieces: vec![piece] })
+    let about = forebay_types::Description::default();
+    Some(Entry { name, meta: row.meta, units, offset: *offset, pieces: vec![piece], about })
 }
 
 /// Looks for it.

@@ -90,6 +90,7 @@ pub fn drop_step(conn: &Connection, step: i64) -> Result<Option<String>> {
     let broken = |e| sql_error(&format!("step {step} cannot be dropped"), e);
     conn.execute("DELETE FROM fb_step_data WHERE step = ?1", [step]).map_err(broken)?;
     conn.execute("DELETE FROM fb_steps WHERE step = ?1", [step]).map_err(broken)?;
+    super::described::forget_described(conn, step)?;
     conn.execute("INSERT OR IGNORE INTO fb_dropped VALUES(?1)", [&row.file]).map_err(broken)?;
     unmark(conn, step)?;
     Ok(Some(row.file))

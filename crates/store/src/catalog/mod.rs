@@ -12,6 +12,7 @@ mod custody;
 mod cut;
 mod damaged;
 mod data;
+mod described;
 mod descriptors;
 mod failed;
 mod generation;
@@ -79,8 +80,8 @@ pub use sessions::{
 pub use steps::{
     Checkpoint, Moment, StepRow, add_checkpoint, add_step, all_steps, checkpoints, finished, forget_row,
     forget_stray_data, last_step, mark_finished, moment, nearest_steps, numbers_at, plan_of_series,
-    replace_step, serial_of, step_data, step_files, step_names, step_numbers, step_of_file, step_row, steps,
-    steps_of_file, stray_data,
+    replace_step, serial_of, step_data, step_entry, step_files, step_names, step_numbers, step_of_file,
+    step_row, steps, steps_of_file, stray_data,
 };
 pub use tables::{
     fits, insert, open_table, remove, row_number, row_number_of, table, table_of, tables, update,
@@ -150,6 +151,7 @@ fn ensure_tables(conn: &Connection) -> Result<()> {
     points::ensure_tables(conn)?;
     histories::ensure_columns(conn)?;
     cut::ensure_tables(conn)?;
+    described::ensure_table(conn)?;
     watch::ensure_table(conn)
 }
 

@@ -6,7 +6,7 @@ use super::{now, serials, sql_error};
 use crate::series::Planned;
 use crate::stepfile::{Entry, Manifest};
 use forebay_types::control::Restarted;
-use forebay_types::{Code, Error, Result};
+use forebay_types::{Code, Description, Error, Result};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
@@ -143,6 +143,12 @@ pub fn step_names(conn: &Connection, step: i64) -> Result<Vec<String>> {
         .map_err(failed)
 }
 
+/// What and where a data set of a step is, and what it says of itself.
+pub fn step_entry(conn: &Connection, step: i64, name: &str) -> Result<Option<Entry>> {
+    let Some(entry) = step_data(conn, step, name)? else { return Ok(None) };
+    Ok(Some(Entry { about: super::described::description_of(conn, step, name)?, ..entry }))
+}
+
 /// What stands of a data set of a step behind its name: dtype, shape, order, unit, offset, pieces, bytes.
 type Fields = (String, String, String, String, i64, String, i64);
 const FIELDS: &str = "dtype, shape, data_order, unit, file_offset, pieces, fb_step_data.nbytes";
@@ -169,10 +175,11 @@ fn entry(step: i64, name: &str, fields: Fields) -> Result<Entry> {
     })?;
     let meta = meta_of(&dtype, &shape, &order)?;
     check_bytes(&meta, nbytes).map_err(|e| e.within(format!("{name:?} of step {step}")))?;
-    Ok(Entry { name: name.to_owned(), meta, units, offset: offset as u64, pieces })
+    let about = Description::default();
+    Ok(Entry { name: name.to_owned(), meta, units, offset: offset as u64, pieces, about })
 }
 
-/// What and where a data set of a step is.
+/// What and where a data set of a step is; not what it says of itself, which its bytes do not need.
 pub fn step_data(conn: &Connection, step: i64, name: &str) -> Result<Option<Entry>> {
     let sql = format!("SELECT {FIELDS} FROM fb_step_data WHERE step = ?1 AND name = ?2");
     let found = conn
@@ -284,6 +291,7 @@ pub fn forget_row(conn: &Connection, step: i64) -> Result<()> {
     let broken = |e| sql_error(&format!("cannot take step {step} off the list"), e);
     conn.execute("DELETE FROM fb_step_data WHERE step = ?1", [step]).map_err(broken)?;
     conn.execute("DELETE FROM fb_steps WHERE step = ?1", [step]).map_err(broken)?;
+    super::described::forget_described(conn, step)?;
     super::unmark(conn, step)
 }
 
@@ -305,6 +313,7 @@ fn add_step_data(conn: &Connection, m: &Manifest) -> Result<()> {
     let broken = |e| sql_error(&format!("cannot list step {}", m.step), e);
     serials::learn(conn, m)?;
     super::together::learn_heads(conn, m)?;
+    super::described::describe_step(conn, m)?;
     let mut statement = conn
         .prepare_cached("INSERT INTO fb_step_data VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)")
         .map_err(broken)?;
@@ -387,6 +396,7 @@ pub(super) fn put_aside(conn: &Connection, last: i64) -> Result<Vec<i64>> {
         .and_then(|mut s| s.query_map([last], |r| r.get(0))?.collect())
         .map_err(broken)?;
     conn.execute("DELETE FROM fb_step_data WHERE step > ?1", [last]).map_err(broken)?;
+    super::described::forget_described_behind(conn, last)?;
     conn.execute("DELETE FROM fb_steps WHERE step > ?1", [last]).map_err(broken)?;
     if super::partial::forsake_behind(conn, last)? || !steps.is_empty() {
         serials::note_back(conn, last)?;

@@ -343,6 +343,7 @@ fn record(
         }
         Record::StepBegin { .. }
         | Record::StepBlock(_)
+        | Record::StepDescribe { .. }
         | Record::StepEnd { .. }
         | Record::StepDiscard { .. }
         | Record::StepEarly { .. } => return Err(Error::internal("a step's record among the small ones")),

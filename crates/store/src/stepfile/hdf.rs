@@ -2,13 +2,18 @@
 //! bytes of arrays, which go past it. Every call goes through the gate of [`crate::fork`], the making of
 //! its error and the end of what it opened too.
 
-use super::{MANIFEST, Manifest};
+use super::{MANIFEST, Manifest, ffi, scales};
 use crate::fork::library;
-use forebay_types::{ArrayMeta, Code, DType, Error, Order, Result};
-use hdf5::types::{CompoundField, CompoundType, FloatSize, IntSize, TypeDescriptor, VarLenUnicode};
+use forebay_types::{ArrayMeta, Code, DType, Error, Order, Result, limits};
+use hdf5::types::{
+    CompoundField, CompoundType, FixedUnicode, FloatSize, IntSize, TypeDescriptor, VarLenUnicode,
+};
 use hdf5_metno as hdf5;
 use std::path::Path;
 use std::str::FromStr;
+
+/// Room for a unit with the zero behind it.
+const UNIT_ROOM: usize = limits::UNIT_BYTES + 1;
 
 /// A failure with the code of the system's error that lies under it. Without one it is no fault of the
 /// disk: the library refuses what it was asked for.
@@ -44,7 +49,7 @@ fn layout_of(meta: &ArrayMeta) -> (TypeDescriptor, Vec<usize>) {
 }
 
 /// The HDF5 type that stands for what NumPy calls the same.
-fn element_of(dtype: DType) -> TypeDescriptor {
+pub(super) fn element_of(dtype: DType) -> TypeDescriptor {
     use TypeDescriptor as T;
     let (integer, float) = (IntSize::from_int, FloatSize::from_int);
     let known = match (dtype.numpy_kind(), dtype.size()) {
@@ -130,7 +135,7 @@ impl Frame {
         let order = if meta.order == Order::F { "F" } else { "C" };
         text(&set, "dataOrder", order).map_err(wrong)?;
         if !units.is_empty() {
-            text(&set, "units", units).map_err(wrong)?;
+            ffi::write_texts(&set, "units", &[units], None).map_err(wrong)?;
         }
         Ok(set.offset().unwrap_or(0))
     }
@@ -149,7 +154,10 @@ impl Frame {
             if let Some(time) = m.time {
                 file.new_attr::<f64>().create("time")?.write_scalar(&time)?;
             }
-            Ok(())
+            match m.data.iter().all(|e| e.about.is_empty()) {
+                true => Ok(()),
+                false => scales::describe(file, m),
+            }
         };
         all().map_err(wrong)
     }
@@ -168,7 +176,7 @@ impl Frame {
     }
 }
 
-fn text(at: &hdf5::Location, name: &str, value: &str) -> hdf5::Result<()> {
+pub(super) fn text(at: &hdf5::Location, name: &str, value: &str) -> hdf5::Result<()> {
     let value = VarLenUnicode::from_str(&value.replace('\0', "")).unwrap_or_default();
     at.new_attr::<VarLenUnicode>().create(name)?.write_scalar(&value)
 }
@@ -241,6 +249,9 @@ impl Opened {
                 let name_there = if set.attr("units").is_ok() { "units" } else { "unit" };
                 look(format!("the attribute \"units\" of {name:?}"), has_text(&set, name_there, &e.units));
             }
+            if let Some((what, read)) = scales::unlike(file, &set, e) {
+                look(what, read);
+            }
         }
         found
     }
@@ -251,9 +262,10 @@ fn scalar<T: hdf5::H5Type>(at: &hdf5::Location, name: &str) -> hdf5::Result<T> {
 }
 
 fn has_text(at: &hdf5::Location, name: &str, value: &str) -> hdf5::Result<bool> {
-    let kept = VarLenUnicode::from_str(&value.replace('\0', "")).unwrap_or_default();
-    let found: VarLenUnicode = scalar(at, name)?;
-    Ok(found.as_bytes() == kept.as_bytes())
+    let kept = value.replace('\0', "");
+    // Units have a length of their own, all else and the units of older files have none.
+    let of_any_length = scalar::<VarLenUnicode>(at, name).map(|found| found.as_bytes() == kept.as_bytes());
+    of_any_length.or_else(|_| Ok(scalar::<FixedUnicode<UNIT_ROOM>>(at, name)?.as_bytes() == kept.as_bytes()))
 }
 
 /// Reads the manifest of a finished file.

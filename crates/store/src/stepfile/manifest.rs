@@ -1,7 +1,7 @@
 //! What a file of arrays says about itself, so that the catalog can be made from files alone.
 
 use forebay_types::control::Heads;
-use forebay_types::{ArrayMeta, Code, DType, Error, Order, Result, Shape};
+use forebay_types::{ArrayMeta, Code, DType, Description, Error, Order, Result, Shape};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -33,6 +33,8 @@ pub struct Entry {
     pub offset: u64,
     /// The pieces it was put together from.
     pub pieces: Vec<Piece>,
+    /// What it says of itself.
+    pub about: Description,
 }
 
 impl Entry {
@@ -55,6 +57,8 @@ struct Plain {
     offset: u64,
     nbytes: u64,
     pieces: Vec<Piece>,
+    #[serde(flatten)]
+    about: Description,
 }
 
 impl From<Entry> for Plain {
@@ -68,6 +72,7 @@ impl From<Entry> for Plain {
             units: e.units,
             offset: e.offset,
             pieces: e.pieces,
+            about: e.about,
         }
     }
 }
@@ -82,7 +87,8 @@ impl TryFrom<Plain> for Entry {
             other => return Err(Error::new(Code::Corrupt, format!("{other:?} is no element order"))),
         };
         let meta = ArrayMeta { dtype: DType::parse(&p.dtype)?, shape: Shape::new(&p.shape)?, order };
-        Ok(Entry { name: p.name, meta, units: p.units, offset: p.offset, pieces: p.pieces })
+        let Plain { name, units, offset, pieces, about, .. } = p;
+        Ok(Entry { name, meta, units, offset, pieces, about })
     }
 }
 
@@ -108,6 +114,9 @@ pub struct Partial {
     pub given: BTreeMap<u32, Given>,
     /// Where each array belongs in the whole.
     pub places: Vec<Placed>,
+    /// What each rank says of arrays, by their names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub said: BTreeMap<String, BTreeMap<u32, Description>>,
 }
 
 /// By whom a part was given.
@@ -149,6 +158,8 @@ pub enum Within {
     },
     /// Behind the pieces of lower ranks.
     Append,
+    /// It is the data set, as any other rank has it that says it.
+    Alike,
 }
 
 impl Partial {
@@ -231,7 +242,12 @@ mod tests {
     fn a_manifest_reads_back_and_refuses_nonsense() {
         let meta = ArrayMeta { dtype: DType::C128, shape: Shape::new(&[3, 4]).unwrap(), order: Order::F };
         let piece = Piece { rank: 0, offset: vec![0, 0], shape: vec![3, 4], crc32c: 7 };
-        let entry = Entry { name: "a/b".into(), meta, units: "V".into(), offset: 4096, pieces: vec![piece] };
+        let about = Description {
+            dims: vec!["x".into(), "y".into()],
+            attrs: serde_json::from_str(r#"{"k": 1.0, "n": {"$": "nan"}}"#).unwrap(),
+        };
+        let pieces = vec![piece];
+        let entry = Entry { name: "a/b".into(), meta, units: "V".into(), offset: 4096, pieces, about };
         let m = Manifest { format: 1, step: -2, time: Some(0.1), data: vec![entry], ..Manifest::default() };
         let text = serde_json::to_string(&m).unwrap();
         assert_eq!(serde_json::from_str::<Manifest>(&text).unwrap(), m);

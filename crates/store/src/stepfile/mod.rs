@@ -8,10 +8,12 @@
 //! read with the checksums.
 
 mod check;
+mod ffi;
 mod hdf;
 mod manifest;
 mod place;
 mod read;
+mod scales;
 mod write;
 
 pub use check::Check;

@@ -110,8 +110,14 @@ impl Pick {
         Pick { item: meta.dtype.size() as u64, extents, slices, inner }
     }
 
+    /// Whether it takes more than one reading; one element, or one line, of a large array does not.
     fn is_scattered(&self) -> bool {
-        self.inner > 0 || self.slices.first().is_some_and(|s| s.step > 1)
+        self.runs() > 1
+    }
+
+    /// Spans that are read by themselves.
+    fn runs(&self) -> u64 {
+        self.slices[..self.inner].iter().map(|s| s.count).product()
     }
 
     /// Bytes of everything behind an axis.
@@ -125,9 +131,8 @@ impl Pick {
         };
         let unit = self.stride(self.inner);
         let run = (last.count * unit) as usize;
-        let runs: u64 = self.slices[..self.inner].iter().map(|s| s.count).product();
         let mut span = Vec::new();
-        for n in 0..runs {
+        for n in 0..self.runs() {
             let at = self.outer(n) + last.start * unit;
             if last.step == 1 {
                 read_run(source, at, run, out, check)?;

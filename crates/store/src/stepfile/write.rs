@@ -8,7 +8,7 @@ use crate::fault::amount;
 use crate::layout::{FORMAT, TMP, with_end};
 use forebay_arena::Lent;
 use forebay_types::control::Heads;
-use forebay_types::{ArrayMeta, Code, DType, Error, Result, Shape};
+use forebay_types::{ArrayMeta, Code, DType, Description, Error, Result, Shape};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::os::unix::fs::FileExt;
@@ -44,6 +44,9 @@ pub struct Facts {
     /// For what is here of a step that lacks ranks.
     #[serde(default)]
     pub partial: Option<Box<Partial>>,
+    /// What its arrays say of themselves, by their names.
+    #[serde(default)]
+    pub said: BTreeMap<String, Description>,
 }
 
 struct Open {
@@ -125,8 +128,14 @@ impl Writer {
         }
         spare(&*self.disk, self.path.parent().unwrap_or(&self.path))?;
         let offset = self.framed(|frame, tmp| frame.add(tmp, name, meta, units))?;
-        let entry =
-            Entry { name: name.to_owned(), meta: *meta, units: units.to_owned(), offset, pieces: Vec::new() };
+        let entry = Entry {
+            name: name.to_owned(),
+            meta: *meta,
+            units: units.to_owned(),
+            offset,
+            pieces: Vec::new(),
+            about: Description::default(),
+        };
         if entry.nbytes() > 1 << 20 {
             self.reserve(offset, entry.nbytes())?;
         }
@@ -239,6 +248,11 @@ impl Writer {
             data: self.sets.values().map(|s| s.entry.clone()).collect(),
         };
         manifest.data.retain(|e| e.name != MANIFEST);
+        for e in &mut manifest.data {
+            if let Some(said) = facts.said.get(&e.name) {
+                e.about.clone_from(said);
+            }
+        }
         if self.frame.is_some() {
             self.write_manifest(&manifest)?;
         }
@@ -352,6 +366,12 @@ pub fn write_anew(disk: &Arc<dyn Disk>, path: &Path, m: &Manifest) -> Result<Man
         heads: m.heads,
         set: m.set,
         partial: m.partial.clone(),
+        said: m
+            .data
+            .iter()
+            .filter(|e| !e.about.is_empty())
+            .map(|e| (e.name.clone(), e.about.clone()))
+            .collect(),
     })
 }
 

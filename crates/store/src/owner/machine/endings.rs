@@ -110,8 +110,9 @@ impl Machine {
                 }
                 Err(e) => self.spoil(step, e),
             },
-            Ok(facts) => {
+            Ok(mut facts) => {
                 known.ended_at = Some(self.now);
+                self.describe_file(step, &mut facts);
                 self.files.complete(step, facts);
             }
             Err(e) => {

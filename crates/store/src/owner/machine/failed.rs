@@ -57,6 +57,12 @@ impl Failed {
 }
 
 impl Machine {
+    pub(super) fn refuse(&mut self, n: u64, step: i64, why: Refusal) {
+        if let Some(s) = self.sessions.get_mut(&n) {
+            s.refused.insert(step, why);
+        }
+    }
+
     pub(super) fn remember_given_up(
         &mut self,
         step: i64,

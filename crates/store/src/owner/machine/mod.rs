@@ -14,6 +14,7 @@
 
 mod absent;
 mod ahead;
+mod describing;
 mod dropping;
 mod endings;
 mod event;

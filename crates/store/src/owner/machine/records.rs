@@ -65,6 +65,7 @@ impl Machine {
         let mut keep = match *r.record {
             Record::StepBegin { .. }
             | Record::StepBlock(_)
+            | Record::StepDescribe { .. }
             | Record::StepEnd { .. }
             | Record::StepDiscard { .. }
             | Record::StepEarly { .. } => self.take_step_record(n, seq, *r.record, r.block),
@@ -170,6 +171,9 @@ impl Machine {
                 (step, self.begin_step((n, seq), step, time, Heads::of(step, head, stride)))
             }
             Record::StepBlock(b) => (b.step, self.take_block((n, seq), &b, block)),
+            Record::StepDescribe { step, name, json } => {
+                (step, self.take_description((n, seq), step, name, json))
+            }
             Record::StepEnd { step, blocks } => (step, self.end_step((n, seq), step, blocks)),
             Record::StepDiscard { step } => {
                 self.discard_step((n, seq), step);
@@ -195,12 +199,6 @@ impl Machine {
         let (rank, why) = (s.rank, s.refused.remove(&step)?);
         self.hears_of_attempt(step, rank);
         Some(why)
-    }
-
-    pub(super) fn refuse(&mut self, n: u64, step: i64, why: Refusal) {
-        if let Some(s) = self.sessions.get_mut(&n) {
-            s.refused.insert(step, why);
-        }
     }
 
     fn discard_step(&mut self, ticket: Ticket, step: i64) {
@@ -458,7 +456,7 @@ impl Machine {
 
     /// A record of a step whose beginning is not in the ring any more: blocks of it were let go before
     /// it was complete, and the owner that had written them is dead. Its rank may have `discarded` it.
-    fn miss(&mut self, ticket: Ticket, step: i64, discarded: Option<Error>) {
+    pub(super) fn miss(&mut self, ticket: Ticket, step: i64, discarded: Option<Error>) {
         let n = ticket.0;
         let Some(s) = self.sessions.get(&n) else { return };
         // Its beginning may have been read by a predecessor, whatever of it comes now.

@@ -7,17 +7,19 @@ use super::pieces::Pieces;
 use crate::stepfile::{Given, Manifest, Partial, Placed, Within};
 use forebay_types::control::Heads;
 use forebay_types::record::{HeldBlock, Place, StepBlock};
-use forebay_types::{ArrayMeta, Code, Error, Name, Result, Shape};
+use forebay_types::{ArrayMeta, Code, Description, Error, Name, Result, Shape};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The number of [`Place::Append`] among the places.
-const APPENDED: u8 = 2;
+/// The numbers of [`Place::Append`] and [`Place::Alike`] among the places.
+pub(super) const APPENDED: u8 = 2;
+pub(super) const ALIKE: u8 = 3;
 
 fn place_of(place: Place) -> u8 {
     match place {
         Place::Whole => 0,
         Place::At { .. } => 1,
         Place::Append => APPENDED,
+        Place::Alike { .. } => ALIKE,
     }
 }
 
@@ -45,17 +47,20 @@ struct Rank {
     heads: Option<Heads>,
 }
 
-/// A data set that is put together behind one another: places are known when all sizes are.
+/// A data set that is put together behind one another: places are known when all sizes are. One that ranks say alike
+/// waits until all have said it.
 #[derive(Default)]
 struct Append {
     locals: BTreeMap<u32, Shape>,
     waiting: Vec<Part>,
     laid: bool,
+    /// What each rank says that such a one is, with its checksum.
+    alike: BTreeMap<u32, (ArrayMeta, u32)>,
 }
 
-struct Named {
-    meta: ArrayMeta,
-    place: u8,
+pub(super) struct Named {
+    pub meta: ArrayMeta,
+    pub place: u8,
     first: u32,
     pieces: Pieces,
     append: Append,
@@ -113,9 +118,13 @@ pub(crate) struct Step {
     pub lacked: bool,
     /// Nothing of it is written until it is whole, or is kept as it is.
     pub held_back: bool,
+    /// What ranks say of its arrays.
+    pub(super) said: BTreeMap<String, BTreeMap<u32, Description>>,
+    /// Where ranks that are to say the same do not; the step is kept all the same.
+    pub(super) disputes: Vec<Error>,
     came: Vec<Came>,
     ranks: BTreeMap<u32, Rank>,
-    names: BTreeMap<String, Named>,
+    pub(super) names: BTreeMap<String, Named>,
 }
 
 impl Step {
@@ -137,6 +146,8 @@ impl Step {
             sealing: None,
             lacked: false,
             held_back: false,
+            said: BTreeMap::new(),
+            disputes: Vec::new(),
             came: Vec::new(),
             ranks: BTreeMap::new(),
             names: BTreeMap::new(),
@@ -204,6 +215,7 @@ impl Step {
         };
         let parts = match (self.lay(&came)?, place_of(came.place)) {
             (_, APPENDED) => self.settle()?,
+            (_, ALIKE) => Vec::new(),
             (part, _) => part.into_iter().collect(),
         };
         // Nobody is lacking a step of one rank.
@@ -211,6 +223,14 @@ impl Step {
             self.came.push(came);
         }
         Ok(parts)
+    }
+
+    /// A rank says something of an array.
+    pub fn describe(&mut self, rank: u32, name: &str, said: Description) -> Result<()> {
+        let known = self.ranks.get(&rank).filter(|r| !r.ended);
+        known.ok_or_else(|| Error::bad(format!("a description in step {} outside of it", self.step)))?;
+        self.said.entry(name.to_owned()).or_default().insert(rank, said);
+        Ok(())
     }
 
     /// A part comes to where it belongs; one that is appended waits there until the sizes of all are known.
@@ -228,8 +248,8 @@ impl Step {
         }
         let named =
             self.names.get_mut(&b.name).ok_or_else(|| Error::internal("a name just added is gone"))?;
-        let same_kind =
-            named.place == place && named.meta.dtype == whole.dtype && named.meta.order == whole.order;
+        let same_kind = named.place == place && place == ALIKE
+            || named.place == place && named.meta.dtype == whole.dtype && named.meta.order == whole.order;
         if place == 0 && named.first != rank {
             return Err(Error::bad(format!(
                 "ranks {} and {rank} both put {:?} whole; give each piece its offset and the whole's shape, or append the pieces in the order of ranks",
@@ -250,6 +270,11 @@ impl Step {
             named.pieces.add(&b.name, &whole, rank, offset, b.meta.shape)?;
         }
         let part = b.part(b.name.clone(), whole, offset);
+        if let Place::Alike { sum } = b.place {
+            named.append.alike.insert(rank, (b.meta, sum));
+            named.append.waiting.push(part);
+            return Ok(None);
+        }
         if place != APPENDED {
             return Ok(Some(part));
         }
@@ -283,7 +308,7 @@ impl Step {
     /// Parts of appended data sets whose places have become known.
     fn settle(&mut self) -> Result<Vec<Part>> {
         let everybody = self.ranks.len() == self.size as usize;
-        let mut parts = Vec::new();
+        let mut parts = if self.is_complete() { self.settle_alike() } else { Vec::new() };
         let appended =
             self.names.iter_mut().filter(|(_, n)| n.place == APPENDED && !n.append.waiting.is_empty());
         for (name, named) in appended {
@@ -302,6 +327,27 @@ impl Step {
             }
         }
         Ok(parts)
+    }
+
+    /// Parts of data sets that ranks say alike: those of the lowest rank.
+    fn settle_alike(&mut self) -> Vec<Part> {
+        let mut parts = Vec::new();
+        for (name, named) in self.names.iter_mut().filter(|(_, n)| n.place == ALIKE && !n.append.laid) {
+            let mut ranks = named.append.alike.iter();
+            let Some((lowest, kept)) = ranks.next() else { continue };
+            named.append.laid = true;
+            named.meta = kept.0;
+            self.disputes.extend(ranks.find(|(_, other)| *other != kept).map(|(rank, _)| {
+                Error::new(
+                    Code::Conflict,
+                    format!(
+                        "the coordinate {name:?} of rank {rank} is not that of rank {lowest}, which is kept; let all ranks give the whole of it, or one"
+                    ),
+                )
+            }));
+            parts.extend(named.append.waiting.drain(..).filter(|part| part.rank == *lowest));
+        }
+        parts
     }
 
     /// A rank ended it: what can be written now.
@@ -360,6 +406,8 @@ impl Step {
     /// The part of a session's rank goes: whoever has it may bring it.
     pub fn lose(&mut self, session: u64) -> Option<Lost> {
         let rank = self.ranks.iter().find(|(_, r)| r.session == session).map(|(rank, _)| *rank)?;
+        self.said.values_mut().for_each(|said| _ = said.remove(&rank));
+        self.said.retain(|_, said| !said.is_empty());
         let ended = self.ranks.remove(&rank).is_some_and(|r| r.ended);
         self.came.retain(|c| c.rank != rank);
         self.ends.retain(|end| end.0 != session);
@@ -374,6 +422,7 @@ impl Step {
     /// All that came, laid anew: what was written of it is gone.
     pub fn lay_anew(&mut self) -> Result<Vec<Part>> {
         self.names.clear();
+        self.disputes.clear();
         let came = std::mem::take(&mut self.came);
         let laid = came.iter().map(|c| self.lay(c)).collect::<Result<Vec<_>>>();
         self.came = came;
@@ -408,6 +457,7 @@ impl Step {
             let place = match c.place {
                 Place::Whole => Within::Whole,
                 Place::Append => Within::Append,
+                Place::Alike { .. } => Within::Alike,
                 Place::At { offset, global } => {
                     Within::At { offset: offset.extents().to_vec(), whole: global.extents().to_vec() }
                 }
@@ -419,6 +469,7 @@ impl Step {
             missing: self.missing.clone(),
             given: self.ranks.iter().map(given).collect(),
             places: firsts.map(placed).collect(),
+            said: self.said.clone(),
         }
     }
 
@@ -429,6 +480,7 @@ impl Step {
         let mut step = Step::new(m.step, m.time.unwrap_or(f64::NAN), partial.size);
         (step.lacked, step.held_back) = (true, true);
         step.missing.clone_from(&partial.missing);
+        step.said.clone_from(&partial.said);
         for (rank, g) in &partial.given {
             let rank_of =
                 Rank { origin: g.session, began: g.began, ended: true, heads: g.heads, ..Rank::default() };
@@ -438,14 +490,16 @@ impl Step {
         for Placed { rank, name, place } in &partial.places {
             let full = Partial::name_of(*rank, name);
             let entry = m.data.iter().find(|e| e.name == full).ok_or_else(broken)?;
+            let sum = entry.pieces.first().map(|p| p.crc32c);
             let place = match place {
                 Within::Whole => Place::Whole,
                 Within::Append => Place::Append,
+                Within::Alike => Place::Alike { sum: sum.unwrap_or(0) },
                 Within::At { offset, whole } => {
                     Place::At { offset: Shape::new(offset)?, global: Shape::new(whole)? }
                 }
             };
-            let (bytes, sum) = (entry.nbytes(), entry.pieces.first().map(|p| p.crc32c));
+            let bytes = entry.nbytes();
             let mut from = 0;
             loop {
                 let len = (bytes - from).min(READ_BACK);

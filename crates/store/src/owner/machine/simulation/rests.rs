@@ -56,7 +56,8 @@ impl World {
             self.lies.insert(offset, parts);
             let meta = ArrayMeta::new(DType::U8, Shape::new(&[PIECE]).unwrap());
             let name = Partial::name_of(placed.rank, &placed.name);
-            data.push(Entry { name, meta, units: String::new(), offset, pieces: Vec::new() });
+            let about = forebay_types::Description::default();
+            data.push(Entry { name, meta, units: String::new(), offset, pieces: Vec::new(), about });
         }
         Manifest { step, partial: facts.partial.clone(), data, ..Manifest::default() }
     }

@@ -1,0 +1,287 @@
+//! What arrays of a snapshot say of themselves, on the side of the program: the axes that have names, and their
+//! coordinates. What does not fit is refused here, before anything of the array is sent.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+
+use forebay_types::record::Place;
+use forebay_types::{ArrayMeta, Code, DType, Description, Error, Result, axes, crc32c};
+
+use super::View;
+use super::step::check_unit;
+
+/// What an array of a snapshot says of itself.
+#[derive(Clone, Copy, Debug)]
+pub struct About<'a> {
+    /// Names of its axes, and attributes.
+    pub description: &'a Description,
+    /// The values along some of its axes.
+    pub coordinates: &'a [Coordinate<'a>],
+}
+
+/// The values along an axis.
+#[derive(Clone, Copy, Debug)]
+pub struct Coordinate<'a> {
+    /// The name of the axis.
+    pub dim: &'a str,
+    /// One value for each index, of the whole array.
+    pub view: View<'a>,
+    /// Unit, or empty.
+    pub units: &'a str,
+}
+
+/// What is known of an array of a snapshot.
+#[derive(Clone, Copy)]
+pub(super) struct KnownArray {
+    /// Elements of an array of one axis; of others, and of those whose length other ranks decide, there is none.
+    length: Option<u64>,
+    axes: u8,
+    part: bool,
+}
+
+impl KnownArray {
+    pub fn of(meta: &ArrayMeta, place: &Place) -> KnownArray {
+        let extents = axes(meta);
+        let length = match place {
+            _ if extents.len() != 1 => None,
+            Place::At { global, .. } => global.extents().first().copied(),
+            Place::Append => None,
+            _ => extents.first().copied(),
+        };
+        KnownArray { length, axes: extents.len() as u8, part: matches!(place, Place::At { .. }) }
+    }
+
+    /// Whether others of its name may follow.
+    pub fn is_part(&self) -> bool {
+        self.part
+    }
+
+    fn is_coordinate_of(&self, extent: Option<u64>) -> bool {
+        self.axes == 1 && self.length.zip(extent).is_none_or(|(own, wanted)| own == wanted)
+    }
+}
+
+/// An axis that has a name.
+struct Axis {
+    /// Its length, where it is known.
+    extent: Option<u64>,
+    /// The array that said it first.
+    whose: String,
+    /// Its coordinate: type, checksum, unit, and with which array it came.
+    coordinate: Option<(DType, u32, String, String)>,
+}
+
+/// A coordinate that is not in the snapshot yet: its path, what it is, its checksum.
+pub(super) type New<'a> = (String, Coordinate<'a>, u32);
+
+/// The axes of a snapshot, by the paths of their scales.
+#[derive(Default)]
+pub(super) struct Axes {
+    known: HashMap<String, Axis>,
+    said: HashMap<String, Description>,
+}
+
+/// The path of the scale of an axis: beside its array.
+fn beside(name: &str, dim: &str) -> String {
+    match name.rsplit_once('/') {
+        Some((group, _)) => format!("{group}/{dim}"),
+        None => dim.to_owned(),
+    }
+}
+
+/// The length of each axis of the whole, where it is known.
+fn extents_of(meta: &ArrayMeta, place: &Place) -> Vec<Option<u64>> {
+    let whole = match place {
+        Place::At { global, .. } => ArrayMeta { shape: *global, ..*meta },
+        _ => *meta,
+    };
+    let is_known = |at: usize| at > 0 || !matches!(place, Place::Append);
+    axes(&whole).iter().enumerate().map(|(at, extent)| is_known(at).then_some(*extent)).collect()
+}
+
+fn sum_of(view: &View) -> u32 {
+    let bytes: Cow<[u8]> = view.bytes();
+    crc32c(&bytes)
+}
+
+const WAYS: &str = "use another name for it, or put one of the arrays into a group";
+
+impl Axes {
+    /// Whether an array may have this name: that of an axis is kept for its coordinate.
+    pub fn admit(&self, name: &str, held: &KnownArray, step: i64) -> Result<()> {
+        if self.known.is_empty() {
+            return Ok(());
+        }
+        let above =
+            name.match_indices('/').map(|(at, _)| &name[..at]).find(|group| self.known.contains_key(*group));
+        if let Some(axis) = above {
+            return Err(Error::bad(format!(
+                "{axis:?} is the name of an axis of {:?} in snapshot {step} and cannot be a group, as {name:?} would have it; rename one",
+                self.known[axis].whose
+            )));
+        }
+        let Some(axis) = self.known.get(name) else { return Ok(()) };
+        if let Some((_, _, _, with)) = &axis.coordinate {
+            return Err(Error::bad(format!(
+                "{name:?} is in snapshot {step} already, as a coordinate that came with {with:?}; leave one of them out"
+            )));
+        }
+        match held.is_coordinate_of(axis.extent) {
+            true => Ok(()),
+            false => Err(Error::bad(format!(
+                "{name:?} is the name of an axis of {:?} in snapshot {step}, so an array of that name is its coordinate, with one axis{}; rename one",
+                axis.whose,
+                axis.extent.map_or(String::new(), |n| format!(" of {n} elements"))
+            ))),
+        }
+    }
+
+    /// Refuses what does not fit; nothing is changed.
+    pub fn check(
+        &self,
+        name: &str,
+        meta: &ArrayMeta,
+        place: &Place,
+        about: &About,
+        names: &HashMap<String, KnownArray>,
+        groups: &HashSet<String>,
+    ) -> Result<()> {
+        let description = about.description;
+        description.check(name, meta)?;
+        description.to_json().map_err(|e| e.within(format!("{name:?}")))?;
+        if let Some(said) = self.said.get(name).filter(|said| *said != description) {
+            return Err(Error::new(
+                Code::Conflict,
+                format!(
+                    "{name:?} is described in two ways: by {said:?}, and now by {description:?}; say the same with each piece, or say it with one"
+                ),
+            ));
+        }
+        let extents = extents_of(meta, place);
+        for (dim, extent) in description.dims.iter().zip(&extents) {
+            let path = beside(name, dim);
+            if groups.contains(&path) {
+                return Err(Error::bad(format!(
+                    "the axis {dim:?} of {name:?} cannot be called as the group {path:?} of other arrays; {WAYS}"
+                )));
+            }
+            let own = path == name;
+            if own && description.dims.len() > 1 {
+                return Err(Error::bad(format!(
+                    "{name:?} has several axes and calls one {dim:?}, which is its own name; {WAYS}"
+                )));
+            }
+            if let Some(axis) =
+                self.known.get(&path).filter(|a| a.extent.zip(*extent).is_some_and(|(a, b)| a != b))
+            {
+                return Err(Error::new(
+                    Code::Conflict,
+                    format!(
+                        "the axis {dim:?} has {} elements in {:?} and {} in {name:?}; {WAYS}",
+                        axis.extent.unwrap_or(0),
+                        axis.whose,
+                        extent.unwrap_or(0)
+                    ),
+                ));
+            }
+            if let Some(held) = names.get(&path).filter(|held| !own && !held.is_coordinate_of(*extent)) {
+                let elements = extent.map_or(String::new(), |n| format!(" with {n} elements"));
+                return Err(Error::bad(format!(
+                    "{path:?} is in the snapshot already, with {} axes, and is no coordinate for the axis {dim:?} of {name:?}{elements}; {WAYS}",
+                    held.axes
+                )));
+            }
+        }
+        about.coordinates.iter().enumerate().try_for_each(|(at, c)| {
+            if about.coordinates[..at].iter().any(|other| other.dim == c.dim) {
+                return Err(Error::bad(format!("coords of {name:?} have {:?} twice", c.dim)));
+            }
+            self.check_coordinate(name, about, c, &extents, names)
+        })
+    }
+
+    fn check_coordinate(
+        &self,
+        name: &str,
+        about: &About,
+        c: &Coordinate,
+        extents: &[Option<u64>],
+        names: &HashMap<String, KnownArray>,
+    ) -> Result<()> {
+        check_unit(c.units)?;
+        let (dim, dims) = (c.dim, &about.description.dims);
+        let Some(at) = dims.iter().position(|d| d == dim) else {
+            return Err(Error::bad(format!(
+                "coords of {name:?} have {dim:?}, and dims = {dims:?} has no such axis; name each axis in dims, or put {dim:?} as an array of its own"
+            )));
+        };
+        let meta = c.view.meta();
+        if meta.dtype == DType::Bytes || axes(meta).len() != 1 {
+            return Err(Error::bad(format!(
+                "the coordinate {dim:?} of {name:?} is {meta}; give one number, or one text, for each index along the axis"
+            )));
+        }
+        if extents[at].is_some_and(|n| n != axes(meta)[0]) {
+            return Err(Error::bad(format!(
+                "the coordinate {dim:?} of {name:?} has {} elements, and the axis has {}; give the whole of it, in every rank alike or in one",
+                axes(meta)[0],
+                extents[at].unwrap_or(0)
+            )));
+        }
+        let path = beside(name, dim);
+        let known = self.known.get(&path).and_then(|axis| axis.coordinate.as_ref());
+        match known {
+            Some((dtype, sum, units, with)) => {
+                let is_same = *dtype == meta.dtype && *sum == sum_of(&c.view) && units == c.units;
+                match is_same {
+                    true => Ok(()),
+                    false => Err(Error::new(
+                        Code::Conflict,
+                        format!(
+                            "the coordinate {dim:?} of {name:?} is another one than that of {with:?}; {WAYS}"
+                        ),
+                    )),
+                }
+            }
+            None if names.contains_key(&path) || path == name => Err(Error::bad(format!(
+                "{path:?} is in the snapshot already, as an array of its own, and is the coordinate of {name:?} by its name: leave it out of coords"
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes up what an array says: its JSON, if it is new, and the coordinates that are.
+    pub fn note<'a>(
+        &mut self,
+        name: &str,
+        meta: &ArrayMeta,
+        place: &Place,
+        about: About<'a>,
+    ) -> Result<(Option<String>, Vec<New<'a>>)> {
+        let description = about.description;
+        for (dim, extent) in description.dims.iter().zip(extents_of(meta, place)) {
+            let axis = self.known.entry(beside(name, dim)).or_insert_with(|| Axis {
+                extent: None,
+                whose: name.to_owned(),
+                coordinate: None,
+            });
+            axis.extent = axis.extent.or(extent);
+        }
+        let mut new = Vec::new();
+        for c in about.coordinates {
+            let path = beside(name, c.dim);
+            let Some(axis) = self.known.get_mut(&path).filter(|axis| axis.coordinate.is_none()) else {
+                continue;
+            };
+            let sum = sum_of(&c.view);
+            axis.coordinate = Some((c.view.meta().dtype, sum, c.units.to_owned(), name.to_owned()));
+            new.push((path, *c, sum));
+        }
+        let is_new = !description.is_empty() && !self.said.contains_key(name);
+        let json = if is_new { Some(description.to_json()?) } else { None };
+        if is_new {
+            self.said.insert(name.to_owned(), description.clone());
+        }
+        Ok((json, new))
+    }
+}

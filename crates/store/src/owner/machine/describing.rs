@@ -1,0 +1,162 @@
+//! What the ranks of a step say of its arrays, made one: names of axes and attributes. Each is said by all alike, or by
+//! one; where they differ the lowest rank has its way, and all hear of it. The data are kept in any case.
+
+use super::Machine;
+use super::event::{Action, Ticket};
+use super::steps::Step;
+use crate::stepfile::Facts;
+use forebay_types::watch::level::WARNING;
+use forebay_types::{ArrayMeta, Code, Description, Error, Result, axes};
+use std::collections::BTreeMap;
+
+impl Machine {
+    /// What a rank says of an array. That of a step that was refused, or given up, is nobody's.
+    pub(super) fn take_description(
+        &mut self,
+        ticket: Ticket,
+        step: i64,
+        name: &str,
+        json: &str,
+    ) -> Result<()> {
+        let Some(s) = self.sessions.get(&ticket.0) else { return Ok(()) };
+        let (rank, refused) = (s.rank, s.refused.contains_key(&step));
+        if refused || !self.steps.get(&step).is_some_and(|k| k.has(ticket.0)) {
+            self.miss(ticket, step, None);
+            return Ok(());
+        }
+        let said = Description::from_json(json)?;
+        self.steps.get_mut(&step).map_or(Ok(()), |k| k.describe(rank, name, said))
+    }
+
+    /// What the arrays of a step say goes into its file; all ranks hear where they differ. The step is whole.
+    pub(super) fn describe_file(&mut self, step: i64, facts: &mut Facts) {
+        let Some(known) = self.steps.get(&step) else { return };
+        if known.said.is_empty() && known.disputes.is_empty() {
+            return;
+        }
+        let (said, disputes) = known.descriptions();
+        facts.said = said;
+        let sessions = known.sessions();
+        self.hear_disputes(step, &sessions, disputes);
+    }
+
+    fn hear_disputes(&mut self, step: i64, sessions: &[u64], disputes: Vec<Error>) {
+        for e in disputes.into_iter().map(|e| e.within(format!("step {step}"))) {
+            let mut said = false;
+            for session in sessions.iter().copied() {
+                if !self.sessions.get(&session).is_some_and(|s| s.hears()) {
+                    continue;
+                }
+                if !std::mem::replace(&mut said, true) {
+                    let text = e.text().to_owned();
+                    self.out.push(Action::Say { session, level: WARNING, step, text });
+                }
+                self.out.push(Action::Late { session, error: e.clone() });
+            }
+        }
+    }
+}
+
+impl Step {
+    /// What each array says of itself, and what of it cannot be so.
+    pub fn descriptions(&self) -> (BTreeMap<String, Description>, Vec<Error>) {
+        let mut disputes = self.disputes.clone();
+        let there = self.said.iter().filter(|(name, _)| self.names.contains_key(*name));
+        let mut said: BTreeMap<String, Description> =
+            there.map(|(name, by_rank)| (name.clone(), merged(name, by_rank, &mut disputes))).collect();
+        // Extents of the axes of each group, and whose they are.
+        let mut lengths: BTreeMap<String, (u64, String)> = BTreeMap::new();
+        for (name, about) in &mut said {
+            if let Err(e) = self.lay_axes(name, about, &mut lengths) {
+                about.dims.clear();
+                disputes.push(e);
+            }
+        }
+        said.retain(|_, about| !about.is_empty());
+        (said, disputes)
+    }
+
+    /// The axes of an array fit those of the same names.
+    fn lay_axes(
+        &self,
+        name: &str,
+        about: &Description,
+        lengths: &mut BTreeMap<String, (u64, String)>,
+    ) -> Result<()> {
+        let Some(named) = self.names.get(name) else { return Ok(()) };
+        about.check(name, &named.meta)?;
+        for (dim, extent) in about.dims.iter().zip(axes(&named.meta)) {
+            let path = beside(name, dim);
+            let is_group =
+                |other: &String| other.strip_prefix(&path).is_some_and(|rest| rest.starts_with('/'));
+            if let Some(other) = self.names.keys().find(|other| is_group(other)) {
+                return Err(clash(name, dim, &format!("{other:?} lies in a group of that name")));
+            }
+            if let Some(other) = self.names.get(&path).filter(|other| !is_coordinate(&other.meta, *extent)) {
+                let what = format!("{path:?} is {}, no coordinate of {extent} elements", other.meta);
+                return Err(clash(name, dim, &what));
+            }
+            let (known, whose) = lengths.entry(path).or_insert_with(|| (*extent, name.to_owned()));
+            if known != extent {
+                let what = format!("it has {extent} elements there and {known} in {whose:?}");
+                return Err(clash(name, dim, &what));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether an array is the coordinate of an axis.
+fn is_coordinate(meta: &ArrayMeta, extent: u64) -> bool {
+    axes(meta) == [extent]
+}
+
+/// The path of the scale of an axis: beside its array.
+fn beside(name: &str, dim: &str) -> String {
+    match name.rsplit_once('/') {
+        Some((group, _)) => format!("{group}/{dim}"),
+        None => dim.to_owned(),
+    }
+}
+
+fn clash(name: &str, dim: &str, what: &str) -> Error {
+    Error::new(
+        Code::Conflict,
+        format!(
+            "the axis {dim:?} of {name:?} does not fit: {what}; {name:?} is kept without names of axes: use another name, or put one of them into a group"
+        ),
+    )
+}
+
+fn merged(name: &str, by_rank: &BTreeMap<u32, Description>, disputes: &mut Vec<Error>) -> Description {
+    let mut all = Description::default();
+    let (mut dims_of, mut attrs_of) = (0, BTreeMap::new());
+    let mut differ = |what: String, rank: u32, lower: u32| {
+        disputes.push(Error::new(
+            Code::Conflict,
+            format!(
+                "{what} of {name:?} of rank {rank} are not those of rank {lower}, which are kept; let all ranks say the same, or one"
+            ),
+        ));
+    };
+    for (rank, said) in by_rank {
+        if all.dims.is_empty() {
+            (dims_of, all.dims) = (*rank, said.dims.clone());
+        } else if !said.dims.is_empty() && said.dims != all.dims {
+            differ(format!("dims = {:?}", said.dims), *rank, dims_of);
+        }
+        for (key, value) in &said.attrs {
+            match all.attrs.get(key) {
+                None => {
+                    attrs_of.insert(key, *rank);
+                    all.attrs.insert(key.clone(), value.clone());
+                }
+                Some(kept) if kept != value => {
+                    differ(format!("the values of the attribute {key:?}"), *rank, attrs_of[key]);
+                }
+                Some(_) => {}
+            }
+        }
+    }
+    all
+}
