@@ -93,7 +93,7 @@ def test_what_a_routine_has_printed_comes_to_who_called_it_and_goes_on(
         assert twice.tolist() == [0.0, 2.0, 4.0]
         call = client.call_async("ends_badly", 2, twice[:2])
         assert (call.wait(), call.stderr) == (0, "")
-    (task,) = client.map("ends_badly", [4], [np.zeros(4)], errors="yield")
+    (task,) = client.map("ends_badly", [4], errors="yield")
     assert (task.stderr, task.info) == ("4 is too much\n", -1)
     with pytest.raises(
         (fb.ServerLost, fb.Poisoned),
