@@ -1276,8 +1276,8 @@ fb_status fb_cancel_all(fb_future *const *futures, int count);
 /* Where the time of a call went; whole when it is complete. */
 fb_status fb_call_timing(fb_future *future, fb_timing *timing);
 
-/* What the service of a call that has failed printed to `stream`, FB_STDOUT or FB_STDERR: the last 20 lines, of 4,096
-   bytes at most. `words` gets them, or an empty text; free it with fb_free.
+/* What the service of a call that has failed, or whose status is not 0, printed to `stream`, FB_STDOUT or FB_STDERR: the
+   last 20 lines, of 4,096 bytes at most. `words` gets them, or an empty text; free it with fb_free.
 
    Servers in Python bring them, those of `forebay serve --idl`, and those made with `output` in fb_server_opts. What is
    printed belongs to the server's process: `others` gets how many other calls may have printed some of it, 0 if all is
@@ -1526,8 +1526,8 @@ typedef struct {
     /* Where it listens for clients of other hosts, "tcp://HOST:PORT"; NULL: at any port when its agent
        listens or is on another host. */
     const char *listen;
-    /* 1: calls that fail bring what this process printed meanwhile (fb_call_output). From fb_server_create until it is
-       freed standard output and standard error are pipes then, from which everything goes at once to where it went
+    /* 1: calls that fail, or whose status is not 0, bring what this process printed meanwhile (fb_call_output). From
+       fb_server_create until it is freed standard output and standard error are pipes then, from which everything goes at once to where it went
        before: isatty says no. It needs the program forebay, which passes on what is left there if this process is killed. */
     int output;
     /* Where files of calls are kept while they are needed, and how much of them, "DIR:SIZE" as in "/scratch/me:50GiB".

@@ -421,8 +421,8 @@ pub extern "C" fn fb_call_timing(future: *mut fb_future, timing: *mut fb_timing)
     })
 }
 
-/// What the service of a call that has failed, or whose status is not 0, printed to `stream`, FB_STDOUT or FB_STDERR: the last 20 lines, of 4,096
-/// bytes at most. `words` gets them, or an empty text; free it with fb_free.
+/// What the service of a call that has failed, or whose status is not 0, printed to `stream`, FB_STDOUT or FB_STDERR: the
+/// last 20 lines, of 4,096 bytes at most. `words` gets them, or an empty text; free it with fb_free.
 ///
 /// Servers in Python bring them, those of `forebay serve --idl`, and those made with `output` in fb_server_opts. What is
 /// printed belongs to the server's process: `others` gets how many other calls may have printed some of it, 0 if all is

@@ -31,8 +31,8 @@ pub struct fb_server_opts {
     /// Where it listens for clients of other hosts, "tcp://HOST:PORT"; NULL: at any port when its agent
     /// listens or is on another host.
     pub listen: *const c_char,
-    /// 1: calls that fail, or whose status is not 0, bring what this process printed meanwhile (fb_call_output). From fb_server_create until it is
-    /// freed standard output and standard error are pipes then, from which everything goes at once to where it went
+    /// 1: calls that fail, or whose status is not 0, bring what this process printed meanwhile (fb_call_output). From
+    /// fb_server_create until it is freed standard output and standard error are pipes then, from which everything goes at once to where it went
     /// before: isatty says no. It needs the program forebay, which passes on what is left there if this process is killed.
     pub output: c_int,
     /// Where files of calls are kept while they are needed, and how much of them, "DIR:SIZE" as in "/scratch/me:50GiB".

@@ -601,10 +601,11 @@ contains
     call settle(lib_cancel(id(future%at)), stat, errmsg)
   end subroutine fb_cancel
 
-  !> What the service of a call that has failed printed to `stream`, FB_STDOUT or FB_STDERR: the last 20 lines, of
-  !> 4,096 bytes at most. `words` gets them, or an empty text. Servers in Python bring them, those of `forebay serve
-  !> --idl`, and those made with `output` in fb_server_opts. What is printed belongs to the server's process:
-  !> `others` gets how many other calls may have printed some of it, 0 if all is this call's.
+  !> What the service of a call that has failed, or whose status is not 0, printed to `stream`, FB_STDOUT or
+  !> FB_STDERR: the last 20 lines, of 4,096 bytes at most. `words` gets them, or an empty text. Servers in Python
+  !> bring them, those of `forebay serve --idl`, and those made with `output` in fb_server_opts. What is printed
+  !> belongs to the server's process: `others` gets how many other calls may have printed some of it, 0 if all is
+  !> this call's.
   subroutine fb_call_output(future, stream, words, others, stat, errmsg)
     type(fb_future), intent(in) :: future
     integer, intent(in) :: stream
