@@ -71,6 +71,12 @@ def test_a_server_whose_agent_was_killed_is_shown_by_status(place: Place, tmp_pa
     place.command("up")
     until(lambda: offers in place.command("status"), what="its announcement to the next one")
     assert "no agent is up" not in place.command("status")
+    # One that left in order has not taken the servers along: the first call finds them at the next one.
+    place.command("down")
+    assert "servers live, and no agent is up" in place.command("services")
+    assert ended(place.start(sys.executable, "-c", CALL, env=bare(place)))[0] == "[0.0, 2.0, 4.0]\n"
+    place.command("down")
+    assert "= 1" in place.command("call", "one")
 
 
 READS_WITH_FEW_FILES = """

@@ -202,10 +202,15 @@ def test_the_progress_is_told(client: fb.Client, monkeypatch: pytest.MonkeyPatch
     seen: list[fb.Progress] = []
     assert len(list(client.map("nap", [0.05] * 10, progress=seen.append))) == 10
     assert seen[-1].done == seen[-1].total == 10 and seen[-1].rate > 0
+    # What repeats one value is as long as the others, and some iterators know how long they are.
+    rows = [np.ones(2)] * 3
+    for numbers in (itertools.repeat(1.0), itertools.repeat(1.0, 3), iter([1.0] * 3)):
+        list(client.map("scale", numbers, rows, rows, progress=seen.append))
+        assert seen[-1].total == 3
     assert any(0 < p.done < 10 for p in seen)
     shown = io.StringIO()
     monkeypatch.setattr(sys, "stderr", shown)
-    list(client.map("square", iter([1, 2, 3]), progress=True))
+    list(client.map("square", (n for n in [1, 2, 3]), progress=True))
     assert shown.getvalue().startswith("square: 3 tasks, ")
     shown.isatty = lambda: True  # type: ignore[method-assign]
     list(client.map("square", [1, 2, 3], progress=True))

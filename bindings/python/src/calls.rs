@@ -66,8 +66,9 @@ impl Client {
 
     fn made_of(&self, name: &str, args: &Bound<'_, PyTuple>) -> PyResult<Arguments> {
         let mut out = Arguments { held: PendingArguments::default(), back: Vec::new() };
-        for value in args.iter() {
-            if !out.take(&value)? {
+        for (at, value) in args.iter().enumerate() {
+            let of = |e| errors::within(args.py(), e, format_args!("{name}: argument {}", at + 1));
+            if !out.take(&value).map_err(of)? {
                 return self.arguments_by_signature(name, args);
             }
         }
@@ -91,15 +92,16 @@ impl Client {
                 return Err(errors::raise(py, &why));
             }
             let is_result = param.way.comes() && param.extents.is_some();
-            match scalar::from_python(&value)? {
+            let of = |e| errors::within(py, e, format_args!("{name}: parameter {}", param.name));
+            match scalar::from_python(&value).map_err(of)? {
                 Some(scalar) => out.held.push_scalar(scalar),
                 None if is_result => {
-                    if !out.take(&value)? {
+                    if !out.take(&value).map_err(of)? {
                         out.take_result(name, param, &value)?;
                     }
                 }
-                None if value.is_instance_of::<Reference>() => drop(out.take(&value)?),
-                None => out.take_copy(&value)?,
+                None if value.is_instance_of::<Reference>() => drop(out.take(&value).map_err(of)?),
+                None => out.take_copy(&value).map_err(of)?,
             }
         }
         Ok(out)
@@ -127,13 +129,14 @@ impl Arguments {
     /// The arguments of a task, of which none is written to: what cannot be used where it lies is copied.
     pub fn of_task(args: &Bound<'_, PyTuple>) -> PyResult<PendingArguments> {
         let mut out = Arguments { held: PendingArguments::default(), back: Vec::new() };
-        for value in args.iter() {
-            if let Some(scalar) = scalar::from_python(&value)? {
+        for (at, value) in args.iter().enumerate() {
+            let of = |e| errors::within(args.py(), e, format_args!("argument {}", at + 1));
+            if let Some(scalar) = scalar::from_python(&value).map_err(of)? {
                 out.held.push_scalar(scalar);
             } else if value.is_instance_of::<Reference>() {
-                out.take(&value)?;
+                out.take(&value).map_err(of)?;
             } else {
-                out.take_read(&value)?;
+                out.take_read(&value).map_err(of)?;
             }
         }
         Ok(out.held)

@@ -114,6 +114,14 @@ pub fn bad(py: Python<'_>, text: impl Into<String>) -> PyErr {
     raise(py, &forebay::Error::bad(text))
 }
 
+/// The same exception, which says of what it speaks if it is a `BadArgument`; another one stays as it is.
+pub fn within(py: Python<'_>, error: PyErr, of: impl std::fmt::Display) -> PyErr {
+    match read(py, &error) {
+        Some(why) if is_bad(py, &error) => raise(py, &why.within(of)),
+        _ => error,
+    }
+}
+
 /// Whether it is a `BadArgument`.
 pub fn is_bad(py: Python<'_>, error: &PyErr) -> bool {
     let found = CLASSES.get(py).and_then(|all| all.iter().find(|c| c.0 == Code::BadArgument));
