@@ -197,7 +197,8 @@ fn a_failure_is_one_line_and_its_status_says_whose_fault_it_is() {
         }
         assert!(refused(&["steer", &run, "stop"]).contains("nothing.fb"));
         assert!(refused(&["monitor", &run]).contains("nothing.fb"));
-        assert!(refused(&["call", "poisson1d"]).contains("forebay up"));
+        assert!(refused(&["call", "poisson1d"]).contains("nothing is offered"));
+        done(&["down"]);
         assert!(refused(&["serve", "poisson1d.so"]).contains("--idl FILE"));
         assert!(refused(&["up", "--listen", "tcp://0.0.0.0"]).contains("it has no port"));
         let out = forebay(&["ls", &run, "--json"]);

@@ -35,6 +35,11 @@ fn said(conn: &Connection) -> Result<Option<Keep>> {
     Ok(said.filter(|said| said.life == life).map(|said| said.keep))
 }
 
+/// Whether something was said in this life of the run.
+pub fn is_kept_by_rule(conn: &Connection) -> Result<bool> {
+    said(conn).map(|said| said.is_some())
+}
+
 /// Says it, for this life of the run. All who say it say the same.
 pub fn set_keep(conn: &Connection, keep: Keep) -> Result<()> {
     match said(conn)? {

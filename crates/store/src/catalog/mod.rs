@@ -58,7 +58,7 @@ pub(crate) use generation::{
 };
 pub use histories::{came, doubled};
 pub use history_columns::history;
-pub use keep::{outlived, set_keep};
+pub use keep::{is_kept_by_rule, outlived, set_keep};
 pub(crate) use log::Break;
 pub use marks::{damage_of, damaged_behind, drop_step, dropped, forget_dropped, mark_damaged, unmark};
 pub use partial::{

@@ -457,6 +457,7 @@ fn request(
         }
         Ask::Keep { keep } => {
             catalog::set_keep(conn, *keep)?;
+            effects.push(Effect::Keeps);
             json!(null)
         }
         Ask::Close { finished } => {

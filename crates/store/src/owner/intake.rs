@@ -115,6 +115,7 @@ impl Intake {
             dir: layout.root().display().to_string(),
             last_act: catalog::last_act(catalog.conn())?,
             listed: (catalog::step_numbers(catalog.conn())?, catalog::damaged_behind(catalog.conn(), None)?),
+            keeps: catalog::is_kept_by_rule(catalog.conn())?,
             partial: catalog::partial_steps(catalog.conn())?.into_iter().map(|row| row.manifest).collect(),
             away: catalog::away(catalog.conn())?,
             life: catalog::life(catalog.conn())?,

@@ -235,7 +235,9 @@ fn another_version_is_told_both_versions_on_both_sides() {
     assert_eq!((kind, error["code"].as_u64()), (kind::ERROR, Some(Code::VersionMismatch as u64)));
     assert!(error["text"].as_str().unwrap().contains("version 9"), "{error}");
     assert_eq!(house.refused.recv_timeout(SECOND).unwrap().code(), Code::VersionMismatch);
-    let newer = impostor(|_, _| (kind::CHALLENGE, serde_json::json!({"version": 7, "key": "", "nonce": ""})));
+    let newer = impostor(|_, _| {
+        (kind::CHALLENGE, serde_json::json!({"version": WIRE_VERSION + 1, "key": "", "nonce": ""}))
+    });
     let e = Wire::connect_net(&newer, "client", &house.key.clone().into(), 3 * SECOND).unwrap_err();
     assert_eq!(e.code(), Code::VersionMismatch);
 }

@@ -518,7 +518,10 @@ impl Machine {
             self.out.push(Action::Discard(key));
         }
         let made_room = remedy == Remedy::Room && self.throw_away(Some(key));
-        if remedy == Remedy::Room && !self.group.iter().any(|item| matches!(item, Item::MakeRoom { .. })) {
+        if self.keeps
+            && remedy == Remedy::Room
+            && !self.group.iter().any(|item| matches!(item, Item::MakeRoom { .. }))
+        {
             let coming = self.steps.values().filter(|step| step.is_complete()).count().max(1) as u64;
             self.group.push(Item::MakeRoom { coming });
         }

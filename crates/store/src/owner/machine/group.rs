@@ -316,6 +316,7 @@ impl Machine {
             Effect::Unlisted { step, error } => self.spoil(step, error),
             Effect::WentBack { session, aside, is_first } => self.went_back(session, aside, is_first),
             Effect::Followed { session } => self.goes_along(session),
+            Effect::Keeps => self.keeps = true,
             Effect::Dropped { step, file } => {
                 self.known.unlist(step);
                 self.act(Action::Dropped(file));

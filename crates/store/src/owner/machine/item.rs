@@ -146,6 +146,8 @@ pub(crate) enum Effect {
         seq: u64,
         result: Result<Json>,
     },
+    /// From here on some steps go when others come.
+    Keeps,
     /// The request waits for files, or asks for something beyond the catalog.
     Later {
         session: u64,

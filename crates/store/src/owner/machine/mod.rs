@@ -89,6 +89,9 @@ pub(super) struct Birth {
     pub last_act: u64,
     /// Steps that are listed, and those of them that are damaged.
     pub listed: (Vec<i64>, Vec<i64>),
+    /// Whether somebody has said which steps stay.
+    #[serde(default)]
+    pub keeps: bool,
     /// Steps that lack ranks, with what is kept of them.
     #[serde(default)]
     pub partial: Vec<Manifest>,
@@ -123,6 +126,8 @@ pub(super) struct Machine {
     dir: String,
     last_act: u64,
     overflow: u64,
+    /// Some steps go when others come.
+    keeps: bool,
     closing: Duration,
     hiccup: Duration,
     files_limit: Duration,
@@ -188,6 +193,7 @@ impl Machine {
             dir,
             last_act,
             overflow,
+            keeps: birth.keeps,
             closing: birth.closing,
             hiccup: birth.hiccup,
             files_limit: birth.files,

@@ -25,6 +25,7 @@ pub fn birth() -> Birth {
         dir: "/r.fb".into(),
         last_act: 0,
         listed: (Vec::new(), Vec::new()),
+        keeps: false,
         failed: Vec::new(),
         partial: Vec::new(),
         away: Vec::new(),

@@ -147,6 +147,7 @@ impl World {
             dir: "r.fb".into(),
             last_act: self.catalog.last_act,
             listed: (self.catalog.steps.iter().copied().collect(), Vec::new()),
+            keeps: false,
             partial: self.catalog.partial.values().cloned().collect(),
             away: self.catalog.away.iter().map(|(session, (rank, life))| (*session, *rank, *life)).collect(),
             life: self.catalog.life,
