@@ -98,7 +98,7 @@ def last_amplitude(directory: Path) -> np.ndarray:
     assert len(files) == 101
     with h5py.File(files[-1]) as step:
         assert step.attrs["time"] == 0.1 * 100_000
-        assert step["u"].attrs["units"] == b"V"
+        assert step["u"].attrs["units"] == "V"
         return np.asarray(step["u"])
 
 

@@ -118,7 +118,7 @@ def test_attributes_are_of_their_kind_for_h5py_and_netcdf4(run_dir: Path, T: np.
         s.put("T", T, units="µm", dims=("x", "y"), coords={"x": X}, attrs=ATTRS)
     with h5py.File(file_of(run_dir, 1)) as f:
         attrs = f["T"].attrs
-        assert attrs["units"].decode() == "µm" and attrs["long_name"] == "temperature"
+        assert attrs["units"] == "µm" and attrs["long_name"] == "temperature"
         kinds = {
             "sigma": np.float64,
             "whole": np.float64,

@@ -4,16 +4,11 @@
 
 use super::{MANIFEST, Manifest, ffi, scales};
 use crate::fork::library;
-use forebay_types::{ArrayMeta, Code, DType, Error, Order, Result, limits};
-use hdf5::types::{
-    CompoundField, CompoundType, FixedUnicode, FloatSize, IntSize, TypeDescriptor, VarLenUnicode,
-};
+use forebay_types::{ArrayMeta, Code, DType, Error, Order, Result};
+use hdf5::types::{CompoundField, CompoundType, FloatSize, IntSize, TypeDescriptor, VarLenUnicode};
 use hdf5_metno as hdf5;
 use std::path::Path;
 use std::str::FromStr;
-
-/// Room for a unit with the zero behind it.
-const UNIT_ROOM: usize = limits::UNIT_BYTES + 1;
 
 /// A failure with the code of the system's error that lies under it. Without one it is no fault of the
 /// disk: the library refuses what it was asked for.
@@ -135,7 +130,7 @@ impl Frame {
         let order = if meta.order == Order::F { "F" } else { "C" };
         text(&set, "dataOrder", order).map_err(wrong)?;
         if !units.is_empty() {
-            ffi::write_texts(&set, "units", &[units], None).map_err(wrong)?;
+            text(&set, "units", units).map_err(wrong)?;
         }
         Ok(set.offset().unwrap_or(0))
     }
@@ -262,10 +257,7 @@ fn scalar<T: hdf5::H5Type>(at: &hdf5::Location, name: &str) -> hdf5::Result<T> {
 }
 
 fn has_text(at: &hdf5::Location, name: &str, value: &str) -> hdf5::Result<bool> {
-    let kept = value.replace('\0', "");
-    // Units have a length of their own, all else and the units of older files have none.
-    let of_any_length = scalar::<VarLenUnicode>(at, name).map(|found| found.as_bytes() == kept.as_bytes());
-    of_any_length.or_else(|_| Ok(scalar::<FixedUnicode<UNIT_ROOM>>(at, name)?.as_bytes() == kept.as_bytes()))
+    Ok(scalar::<VarLenUnicode>(at, name)?.as_bytes() == value.replace('\0', "").as_bytes())
 }
 
 /// Reads the manifest of a finished file.
