@@ -2,7 +2,7 @@
 //! bytes of arrays, which go past it. Every call goes through the gate of [`crate::fork`], the making of
 //! its error and the end of what it opened too.
 
-use super::{MANIFEST, Manifest, ffi, scales};
+use super::{MANIFEST, Manifest, scales};
 use crate::fork::library;
 use forebay_types::{ArrayMeta, Code, DType, Error, Order, Result};
 use hdf5::types::{CompoundField, CompoundType, FloatSize, IntSize, TypeDescriptor, VarLenUnicode};
