@@ -542,7 +542,13 @@ impl StepWriter {
         }
         drop(rooms);
         let dropped = how == Phase::Dropped;
-        self.leave(state, Some(how));
+        if sent.is_err() && self.core.closing.load(Ordering::Relaxed) != 0 {
+            // The closing has overtaken it, finds it open and tells of it.
+            state.phase = how;
+            self.core.rooms().of_step = 0;
+        } else {
+            self.leave(state, Some(how));
+        }
         sent?;
         if dropped {
             self.core.counts.dropped.fetch_add(1, Ordering::Relaxed);
