@@ -747,9 +747,7 @@ def test_what_a_service_returns_and_nobody_can_have_is_an_error_of_the_call(
 
 
 def test_what_is_no_argument_is_refused_with_the_service_and_its_place(returning: fb.Client) -> None:
-    with pytest.raises(fb.BadArgument, match=r"^fresh: argument 1: .*masked"):
-        returning.call("fresh", np.ma.array([1.0, 2.0], mask=[True, False]), np.empty(2))
-    for value in (None, np.array([object()]), np.longdouble(1), 10**400, "2026-11-27"):
+    for value in (np.ma.array([1], mask=[1]), None, np.array([object()]), np.longdouble(1), 10**400, "x"):
         with pytest.raises(fb.BadArgument, match=r"^fresh: (argument 1|parameter )"):
             returning.call("fresh", value, np.empty(2))
 
