@@ -272,7 +272,7 @@ def test_many_small_tasks_take_no_memory_that_grows(client: fb.Client) -> None:
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
     m = client.map("square", itertools.repeat(2.0), ordered=False)
-    for _ in zip(range(5_000), m, strict=False):
+    for _ in zip(range(20_000), m, strict=False):
         pass
     before = resident()
     for _ in zip(range(60_000), m, strict=False):
