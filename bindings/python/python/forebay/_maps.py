@@ -7,7 +7,7 @@ import operator
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
 
@@ -279,13 +279,11 @@ def _cut(value: object) -> str:
 def _total(iterables: tuple[Iterable[Any], ...]) -> int | None:
     """The number of tasks; None where an iterable does not say how long it is."""
     endless = (itertools.repeat, itertools.count, itertools.cycle)
-    lengths = [
-        (len(it) if isinstance(it, Sized) else operator.length_hint(it, -1), isinstance(it, endless))
-        for it in iterables
-    ]
-    known = [length for length, _ in lengths if length >= 0]
-    is_known = all(length >= 0 or goes_on for length, goes_on in lengths)
-    return min(known) if known and is_known else None
+    lengths = [operator.length_hint(it, -1) for it in iterables]
+    known = [length for length in lengths if length >= 0]
+    if not all(length >= 0 or isinstance(it, endless) for length, it in zip(lengths, iterables, strict=True)):
+        return None
+    return min(known, default=None)
 
 
 class _Bar:

@@ -457,7 +457,8 @@ impl Connection {
             state.told = told.basket.map(|(basket, number)| (basket.clone(), number));
             state.learns = told.learns.map(|(estimates, size)| (estimates.clone(), size));
         }
-        let request = self.counted(|under_way| under_way.insert(id, &pending, told.expected));
+        let request =
+            self.counted(Ordering::Relaxed, |under_way| under_way.insert(id, &pending, told.expected));
         let Some(request) = request else {
             return Err((None, std::mem::take(&mut lock(&pending.state).chunks)));
         };
@@ -504,7 +505,7 @@ impl Connection {
         }
         // From here on it is a call like others.
         let pending = spare::pending();
-        self.counted(|under_way| under_way.insert_at(request, &pending, 0));
+        self.counted(Ordering::Relaxed, |under_way| under_way.insert_at(request, &pending, 0));
         self.looked_for.store(0, Ordering::Release);
         let taken = came.and_then(|came| came.map_or(Ok(()), |arrived| self.take(frame, arrived)));
         drop(receiving);
@@ -515,16 +516,17 @@ impl Connection {
     }
 
     fn forget(&self, id: u64) -> Option<Arc<Pending>> {
-        let pending = self.counted(|under_way| under_way.remove(id));
+        // Before whoever waits for room is woken.
+        let pending = self.counted(Ordering::SeqCst, |under_way| under_way.remove(id));
         self.queue.stir();
         pending
     }
 
-    /// Changes what is under way, and notes how much that is now; before whoever waits for room is woken.
-    fn counted<T>(&self, change: impl FnOnce(&mut UnderWay) -> T) -> T {
+    /// Changes what is under way, and notes how much that is now.
+    fn counted<T>(&self, order: Ordering, change: impl FnOnce(&mut UnderWay) -> T) -> T {
         let mut under_way = lock(&self.under_way);
         let changed = change(&mut under_way);
-        self.count.store(under_way.requests.len() as u32, Ordering::SeqCst);
+        self.count.store(under_way.requests.len() as u32, order);
         changed
     }
 
