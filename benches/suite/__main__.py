@@ -1,6 +1,6 @@
 """benches/suite [--quick] [PART ...]: measures, prints the table, writes JSON and picture to out/bench.
 
-Parts: calls, void, dgemm, transfers, applications, maps, clients, remote, small, snapshots, layouts, processes, steps, burst. `--publish` also puts picture, JSON and table into docs/;
+Parts: calls, void, dgemm, transfers, applications, maps, clients, remote, small, snapshots, layouts, processes, overflow, attending, steps, burst. `--publish` also puts picture, JSON and table into docs/;
 `--draw FILE.json` only draws.
 """
 
@@ -44,6 +44,8 @@ PARTS = (
     "snapshots",
     "layouts",
     "processes",
+    "overflow",
+    "attending",
     "steps",
     "burst",
 )
@@ -113,6 +115,8 @@ def measure(wanted: list[str], quick: bool, out: Path) -> list[Figure]:
             "snapshots": storage.snapshots,
             "layouts": storage.layouts,
             "processes": storage.ranks,
+            "overflow": storage.overflow,
+            "attending": storage.attending,
             "steps": storage.steps,
             "burst": storage.burst,
         }

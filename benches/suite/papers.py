@@ -91,6 +91,7 @@ ALONG = {
     "applications": "servers, or ranks",
     "maps": "",
     "void calls": "",
+    "writers": "processes of one writer",
 }
 
 

@@ -10,7 +10,9 @@ import os
 import shutil
 import statistics
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,12 @@ from report import ROOT, Figure, times_slower
 
 STEP_MIB = 256
 BUFFER_MIB = 1024
+# The buffer of a rank that is too small, what the store has beside it, and a buffer that holds next to nothing.
+OWN_MIB, STORE_MIB, LEAST_MIB = 256, 256, 1
+COPIES = "warm memcpy"
+WRITERS = f"snapshots of {STEP_MIB} MiB, as the processes notice them"
+IDEAL = "a copy, or what the disk takes for all that no buffer holds"
+DECLARED = "the buffers declared"
 
 
 @dataclass
@@ -191,48 +199,166 @@ def layouts(bench: Bench) -> list[Figure]:
 
 
 def ranks(bench: Bench) -> list[Figure]:
-    """The same with several processes at once, each with its share, beside as many copies at once; the first step
-    of each is left out.
+    """The same with several processes at once, each with its share, beside as many copies at once and others who
+    write at once, each into files of its own; the first step of each is left out.
     """
-    steps, seconds = (5, 0.25) if bench.quick else (20, 0.5)
-    figures = []
-    for n in (1, 2, 4):
-        share, buffer = STEP_MIB // n, BUFFER_MIB // n
-        place = bench.fresh()
-        copy = [bench.program("snapshot_raw", "memcpy", place, steps, share, seconds)] * n
-        copies = together(copy, {})
-        place = bench.fresh()
-        commands = [
-            bench.program("snapshot_forebay", "put", place, steps, share, seconds, rank, n, buffer)
-            for rank in range(n)
-        ]
-        put = together(commands, bench.agent)
+    steps, seconds = (5, 0.25) if bench.quick else (12, 0.5)
+    figures: list[Figure] = []
+    for n in (1, 2, 4) if bench.quick else (1, 2, 4, 8, 16):
+        share = STEP_MIB // n
+
+        def at_once(command: Callable[[int, Path], list[str]], n: int = n) -> list[Any]:
+            """What `n` of them print, with the rank and a place of its own for each."""
+            place = bench.fresh()
+            places = [place / str(rank) for rank in range(n)]
+            for own in places:
+                own.mkdir()
+            return together([command(rank, own) for rank, own in enumerate(places)], bench.agent)
+
+        def forebay(mib: int, share: int = share, n: int = n) -> Callable[[int, Path], list[str]]:
+            def command(rank: int, own: Path) -> list[str]:
+                return bench.program(
+                    "snapshot_forebay", "put", own.parent, steps, share, seconds, rank, n, mib
+                )
+
+            return command
+
+        def raw_as(how: str, share: int = share) -> Callable[[int, Path], list[str]]:
+            return lambda _, own: bench.program("snapshot_raw", how, own, steps, share, seconds)
+
+        def hdf5(_: int, own: Path, share: int = share) -> list[str]:
+            return bench.program("snapshot_hdf5", own, steps, share, seconds)
+
+        noticed = {
+            COPIES: at_once(raw_as("memcpy")),
+            "Forebay, agent": at_once(forebay(BUFFER_MIB // n)),
+            "Forebay, agent, hardly a buffer of its own": at_once(forebay(LEAST_MIB)),
+            "HDF5, a file each": at_once(hdf5),
+            "raw, a file each": at_once(raw_as("buffered")),
+        }
+        samples = {who: [v for r in all_ for v in r["visible_ms"][1:]] for who, all_ in noticed.items()}
+        means = {who: statistics.mean(values) for who, values in samples.items()}
         what = f"visible time, {n} process{'es' if n > 1 else ''} of {share} MiB"
-        samples = [v for r in put for v in r["visible_ms"][1:]]
-        both = [v for r in copies for v in r["visible_ms"][1:]]
-        memcpy, mean, worst = statistics.mean(both), statistics.mean(samples), max(samples)
-        figures += [
-            Figure(
-                "processes",
-                what,
-                "warm memcpy",
-                memcpy,
-                "ms",
-                note="the yardstick: as many at once",
-                samples=both,
-            ),
-            Figure(
-                "processes",
-                what,
-                "Forebay, agent",
-                mean,
-                "ms",
-                "warm memcpy",
-                mean / memcpy,
-                note=f"worst {worst:.2f}",
-                samples=samples,
-            ),
-        ]
+        if n <= 4:
+            figures.append(
+                Figure(
+                    "processes",
+                    what,
+                    COPIES,
+                    means[COPIES],
+                    "ms",
+                    note="the yardstick: as many at once",
+                    samples=samples[COPIES],
+                )
+            )
+            ours = "Forebay, agent"
+            ratio, note = means[ours] / means[COPIES], f"worst {max(samples[ours]):.2f}"
+            figures.append(
+                Figure("processes", what, ours, means[ours], "ms", COPIES, ratio, None, note, samples[ours])
+            )
+        for who, mean in means.items():
+            rate = STEP_MIB * 2**20 / mean / 1e6
+            ratio = None if who == COPIES else mean / means[COPIES]
+            yardstick = "" if who == COPIES else COPIES
+            figures.append(Figure("writers", WRITERS, who, rate, "GB/s", yardstick, ratio, at=n))
+    bench.over()
+    return figures
+
+
+def overflow(bench: Bench) -> list[Figure]:
+    """Steps that do not fit: larger than the buffer of the rank, then larger than all buffers. The least they can take
+    is a copy, or what the disk takes for all that no buffer holds; and shared memory holds what was declared.
+    """
+    steps = 3 if bench.quick else 6
+    figures = []
+    for mib in (OWN_MIB + STORE_MIB, 3 * (OWN_MIB + STORE_MIB)):
+        too_small = "the buffer of the rank" if mib <= OWN_MIB + STORE_MIB else "all buffers"
+        seconds = (0.1 if bench.quick else 0.5) + mib / 1024
+        disks = [_of_steps(bench, "direct", mib)]
+        copy = _of_steps(bench, "memcpy", mib)
+        found = {}
+        for who, environment in (
+            ("Forebay, embedded", bench.embedded),
+            ("Forebay, agent", bench.agent),
+        ):
+            command = bench.program(
+                "snapshot_forebay", "put", bench.fresh(), steps, mib, seconds, 0, 1, OWN_MIB
+            )
+            with _shared_memory() as most:
+                found[who] = alone(command, environment)["visible_ms"][1:], most[0]
+        disks.append(_of_steps(bench, "direct", mib))
+        disk = statistics.mean(disks)
+        ideal = max(copy, disk * (1 - (OWN_MIB + STORE_MIB) / mib))
+        what = f"visible time of {mib} MiB, more than {too_small}"
+        figures.append(Figure("overflow", what, IDEAL, ideal, "ms", note="the yardstick, computed"))
+        for who, (visible, most_mib) in found.items():
+            mean = statistics.mean(visible)
+            figures.append(
+                Figure("overflow", what, who, mean, "ms", IDEAL, mean / ideal, mean / ideal, "", visible)
+            )
+            held = OWN_MIB + STORE_MIB
+            memory = f"most shared memory with {mib} MiB a step"
+            figures.append(Figure("overflow", memory, who, most_mib, "MiB", DECLARED, most_mib / held))
+    bench.over()
+    return figures
+
+
+def _of_steps(bench: Bench, how: str, mib: int) -> float:
+    """Milliseconds that a yardstick takes for a step of that many MiB, behind the first."""
+    command = bench.program("snapshot_raw", how, bench.fresh(), 4, mib, 0.1)
+    return statistics.mean(alone(command, {})["visible_ms"][1:])
+
+
+@contextmanager
+def _shared_memory() -> Iterator[list[float]]:
+    """The most MiB of shared memory that are in use meanwhile beyond what was at the beginning."""
+
+    def used() -> float:
+        return shutil.disk_usage("/dev/shm").used / 2**20
+
+    before, most, over = used(), [0.0], threading.Event()
+
+    def watch() -> None:
+        while not over.wait(0.005):
+            most[0] = max(most[0], used() - before)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield most
+    finally:
+        over.set()
+        watcher.join()
+
+
+def attending(bench: Bench) -> list[Figure]:
+    """What it costs to read a small data set, and to put one and read it again, while gigabytes drain to the disk."""
+    steps, gets = (4, 2000) if bench.quick else (16, 20_000)
+    buffer_mib = (steps + 1) * STEP_MIB
+    figures = []
+    for who, environment in (("Forebay, embedded", bench.embedded), ("Forebay, agent", bench.agent)):
+        command = bench.program("gets_forebay", bench.fresh() / "run", steps, STEP_MIB, buffer_mib, gets)
+        found = alone(command, environment)
+        for key, what in (("get", "a get of 1000 i32"), ("put", "a put and its get of 1000 i32")):
+            for quantile in ("p50", "p99"):
+                idle, drains = (found[f"{key}_{when}"][f"{quantile}_us"] for when in ("idle", "draining"))
+                note = f"worst {found[f'{key}_draining']['worst_us']:.0f} us of {found[f'{key}_draining']['count']}"
+                text = f"{what}, {quantile}"
+                yardstick = "the same, nothing drains"
+                figures += [
+                    Figure("attending", f"{text}, nothing drains", who, idle, "us"),
+                    Figure(
+                        "attending",
+                        f"{text}, {steps * STEP_MIB / 1024:g} GiB drain",
+                        who,
+                        drains,
+                        "us",
+                        yardstick,
+                        drains / idle,
+                        None,
+                        note,
+                    ),
+                ]
     bench.over()
     return figures
 

@@ -14,6 +14,7 @@ sys.path.insert(0, str(ROOT / "benches" / "suite"))
 
 import programs
 import report
+import storage
 import targets
 from report import Figure
 
@@ -25,7 +26,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
         command = ["cargo", "build", "--quiet", "--release", "--locked", "--package", "forebay-c"]
         subprocess.run(command, cwd=ROOT, check=True)
     into = tmp_path_factory.mktemp("programs")
-    programs.build(into, ["small_forebay", "small_raw", "snapshot_forebay", "snapshot_raw"])
+    names = ["gets_forebay", "small_forebay", "small_raw", "snapshot_forebay", "snapshot_raw"]
+    programs.build(into, names)
     return into
 
 
@@ -52,6 +54,28 @@ def test_every_snapshot_is_timed_and_kept(built: Path, tmp_path: Path, how: str)
         assert result["worst_ms"] == pytest.approx(max(result["visible_ms"]), abs=0.001)
         assert result["durable_s"] > 0.03
     assert len(list((tmp_path / "forebay.fb" / "steps").glob("*.h5"))) == 3
+
+
+def test_reading_is_timed_while_a_buffer_drains(built: Path, tmp_path: Path) -> None:
+    result = programs.alone([str(built / "gets_forebay"), str(tmp_path / "run"), "4", "32", "192", "100"])
+    for what in ("get", "put"):
+        idle, draining = result[f"{what}_idle"], result[f"{what}_draining"]
+        assert idle["count"] == 100
+        assert draining["count"] > 0
+        assert 0 < draining["p50_us"] <= draining["p99_us"] <= draining["worst_us"]
+    assert 0 < result["drained_steps"] <= 4
+
+
+def test_steps_larger_than_all_buffers_are_timed_beside_what_they_cannot_be_faster_than(
+    built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storage, "OWN_MIB", 8)
+    monkeypatch.setattr(storage, "STORE_MIB", 8)
+    figures = storage.overflow(storage.Bench(built, tmp_path / "data", {}, {}, quick=True))
+    times = [f for f in figures if f.ours() and f.unit == "ms"]
+    assert [len(f.samples) for f in times] == [2] * 4
+    assert all(f.value > 0 and f.ratio and f.against == storage.IDEAL for f in times)
+    assert len([f for f in figures if f.against == storage.DECLARED]) == 4
 
 
 def test_arrays_of_several_layouts_are_timed_beside_numpys_own_copy(tmp_path: Path) -> None:
