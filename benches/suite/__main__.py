@@ -1,6 +1,6 @@
 """benches/suite [--quick] [PART ...]: measures, prints the table, writes JSON and picture to out/bench.
 
-Parts: calls, void, dgemm, transfers, applications, maps, clients, remote, small, snapshots, layouts, processes, overflow, attending, steps, burst. `--publish` also puts picture, JSON and table into docs/;
+Parts: calls, void, dgemm, transfers, applications, maps, clients, remote, small, snapshots, layouts, processes, overflow, attending, heat, steps, burst. `--publish` also puts picture, JSON and table into docs/;
 `--draw FILE.json` only draws.
 """
 
@@ -18,6 +18,7 @@ from pathlib import Path
 import applications
 import calls
 import dgemm
+import heat
 import maps
 import papers
 import picture
@@ -46,6 +47,7 @@ PARTS = (
     "processes",
     "overflow",
     "attending",
+    "heat",
     "steps",
     "burst",
 )
@@ -117,6 +119,7 @@ def measure(wanted: list[str], quick: bool, out: Path) -> list[Figure]:
             "processes": storage.ranks,
             "overflow": storage.overflow,
             "attending": storage.attending,
+            "heat": lambda bench: heat.heat(bench.programs, bench.fresh(), served, quick),
             "steps": storage.steps,
             "burst": storage.burst,
         }

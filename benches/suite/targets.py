@@ -88,6 +88,8 @@ TARGETS = (
     Target("overflow", "visible time", "Forebay, agent", 1.11, "ratio"),
     Target("overflow", "most shared memory", "Forebay, embedded", 1.05, "ratio"),
     Target("overflow", "most shared memory", "Forebay, agent", 1.05, "ratio"),
+    # Where a core is free for what writes.
+    Target("a program with output", "", "Forebay, agent", 1.02, "ratio"),
     Target("back to back", "", "Forebay, embedded", 1.15, "ratio"),
     Target("back to back", "", "Forebay, agent", 1.15, "ratio"),
     Target("small data sets", "put of", "Forebay, embedded", 3.0),
@@ -120,6 +122,8 @@ def judged(figures: list[Figure]) -> list[tuple[str, str, str, bool]]:
             if ABOVE in f.note or (t.against and f.against != t.against):
                 continue
             if t.from_ is not None and (f.at is None or f.at < t.from_):
+                continue
+            if "no core is free" in f.what:
                 continue
             if " over " in f.what and " over " not in t.what:
                 continue  # The same over the network is another figure.

@@ -55,6 +55,16 @@ def compiled(source: Path, out: Path, *compiler: str) -> Path:
     return out
 
 
+def compiled_fortran(source: Path, out: Path, compiler: str) -> Path:
+    """Builds a program of one source file against the module that lies beside it."""
+    library, modules = out.parent, out.with_name(f"{out.name}.modules")
+    modules.mkdir()
+    strict = ["-std=f2018", "-Wall", "-Wextra", "-Werror", "-O2", "-I", library, "-J", modules]
+    libraries = ["-L", library, "-L", TARGET, f"-Wl,-rpath,{library}", "-lforebay_fortran", "-lforebay"]
+    subprocess.run([compiler, *strict, source, *libraries, "-o", out], check=True, timeout=100)
+    return out
+
+
 # Before a command: the kernel kills it when the process dies that started it.
 TIED = ("setpriv", "--pdeathsig", "KILL")
 
@@ -118,6 +128,20 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "alone": compiled(client, out / "two_stream", "cc", "-DNO_MPI"),
         "poisson1d": compiled(EXAMPLE / "c" / "poisson1d.c", out / "poisson1d", "cc"),
     }
+
+
+@pytest.fixture(scope="session")
+def fortran(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the Fortran module lies, with the library that it calls."""
+    out = tmp_path_factory.mktemp("fortran")
+    assert (TARGET / "libforebay.so").exists(), (
+        "there is no libforebay.so: cargo build --release -p forebay-c"
+    )
+    (out / "libforebay.so.0").symlink_to(TARGET / "libforebay.so")
+    subprocess.run(
+        [ROOT / "bindings" / "fortran" / "build", out], check=True, capture_output=True, timeout=100
+    )
+    return out
 
 
 @pytest.fixture(params=["mpich", "openmpi"])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import forebay as fb
 import pytest
-from conftest import TARGET, TIED, Mpi, latest, pids
+from conftest import TIED, Mpi, compiled_fortran, latest, pids
 from likeness import FEW, check_like_python, content, growth, run_to_end
 from places import EXAMPLE, ROOT, Place, servers, until
 
@@ -18,28 +18,15 @@ MANY = "100000"  # steps: more than any test waits for, and yet an end
 
 
 @pytest.fixture(scope="session")
-def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def built(fortran: Path) -> dict[str, Path]:
     """The example in Fortran: for each launcher, and `alone` without MPI."""
-    out = tmp_path_factory.mktemp("fortran")
-    assert (TARGET / "libforebay.so").exists(), (
-        "there is no libforebay.so: cargo build --release -p forebay-c"
-    )
-    (out / "libforebay.so.0").symlink_to(TARGET / "libforebay.so")
-    subprocess.run(
-        [ROOT / "bindings" / "fortran" / "build", out], check=True, capture_output=True, timeout=100
-    )
     made = {}
     for name, compiler, source in (
         ("alone", "gfortran", "two_stream"),
         ("mpich", "mpifort.mpich", "two_stream_mpi"),
         ("openmpi", "mpifort.openmpi", "two_stream_mpi"),
     ):
-        made[name], modules = out / f"two_stream.{name}", out / f"{name}.modules"
-        modules.mkdir()
-        strict = ["-std=f2018", "-Wall", "-Wextra", "-Werror", "-O2"]
-        libraries = ["-L", out, "-L", TARGET, f"-Wl,-rpath,{out}", "-lforebay_fortran", "-lforebay"]
-        words = [compiler, *strict, EXAMPLE / "fortran" / f"{source}.f90", "-I", out, "-J", modules]
-        subprocess.run([*words, *libraries, "-o", made[name]], check=True, timeout=100)
+        made[name] = compiled_fortran(EXAMPLE / "fortran" / f"{source}.f90", fortran / f"two_stream.{name}", compiler)
     return made
 
 
