@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 COLUMNS = {"step": "i64", "time": "f64", "mean": "f64", "inflow": "f64", "outflow": "f64"}
 
 
-def flows(run: fb.Run) -> NDArray[np.float64]:
-    """A row for each snapshot: step, time [s], mean temperature [K], and what flows in through the hot face and out
-    through the cold one, each as temperature times volume by time [K m3/s].
+def flows(run: fb.Run) -> dict[str, NDArray[np.generic]]:
+    """By columns, a row for each snapshot: step, time [s], mean temperature [K], and what flows in through the hot face
+    and out through the cold one, each as temperature times volume by time [K m3/s].
     """
     values = run.table("parameters").select()
     parameter = dict(zip(values["name"], values["value"], strict=True))
@@ -35,7 +35,7 @@ def flows(run: fb.Run) -> NDArray[np.float64]:
         inflow = float(np.sum(first * (fixed["x0"] - T[0])))
         outflow = float(np.sum(last * (T[-1] - fixed["x1"])))
         rows.append((snap.step, snap.time or 0.0, float(T.mean()), inflow, outflow))
-    return np.array(rows).reshape(-1, len(COLUMNS))
+    return {name: np.array(column) for name, column in zip(COLUMNS, zip(*rows, strict=True), strict=True)}
 
 
 def draw(run: fb.Run, to: Path) -> None:
@@ -63,21 +63,23 @@ def main() -> int:
         epilog="Example:  python analysis.py heat3d --picture heat.png",
     )
     parser.add_argument("run", help="its name or directory")
-    parser.add_argument("--picture", type=Path, metavar="FILE", help="draw the last snapshot (wants matplotlib)")
+    parser.add_argument(
+        "--picture", type=Path, metavar="FILE", help="draw the last snapshot (wants matplotlib)"
+    )
     args = parser.parse_args()
     with fb.open(args.run, "r+", rank=0, size=1) as run:
         if not len(run.snapshots):
             print(f"analysis: {args.run} has no snapshots yet; run heat3d first", file=sys.stderr)
             return 1
-        rows = flows(run)
+        columns = flows(run)
         table = run.table("analysis", COLUMNS)
         table.delete()
-        table.insert(columns={name: rows[:, i] for i, name in enumerate(COLUMNS)})
+        table.insert(columns=columns)
         if args.picture:
             draw(run, args.picture)
     print("    step   time [s]   mean [K]   in [K m3/s]   out [K m3/s]")
-    for step, time, mean, inflow, outflow in rows:
-        print(f"{step:8.0f} {time:10.4g} {mean:10.4f} {inflow:13.5e} {outflow:14.5e}")
+    for step, time, mean, inflow, outflow in zip(*columns.values(), strict=True):
+        print(f"{step:8} {time:10.4g} {mean:10.4f} {inflow:13.5e} {outflow:14.5e}")
     return 0
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import forebay as fb
 import pytest
 from conftest import TIED, Mpi, compiled_fortran, latest, pids
 from likeness import FEW, check_like_python, content, growth, run_to_end
-from places import EXAMPLE, ROOT, Place, servers, until
+from places import EXAMPLE, Place, servers, until
 
 MANY = "100000"  # steps: more than any test waits for, and yet an end
 
@@ -26,7 +25,9 @@ def built(fortran: Path) -> dict[str, Path]:
         ("mpich", "mpifort.mpich", "two_stream_mpi"),
         ("openmpi", "mpifort.openmpi", "two_stream_mpi"),
     ):
-        made[name] = compiled_fortran(EXAMPLE / "fortran" / f"{source}.f90", fortran / f"two_stream.{name}", compiler)
+        made[name] = compiled_fortran(
+            EXAMPLE / "fortran" / f"{source}.f90", fortran / f"two_stream.{name}", compiler
+        )
     return made
 
 

@@ -157,9 +157,12 @@ static void read_faces(struct block *b)
 /* Waits, and lets others have the core meanwhile. */
 static void wait_for(int count, MPI_Request *requests)
 {
-    int all = 0;
-    while (MPI_Testall(count, requests, &all, MPI_STATUSES_IGNORE) == MPI_SUCCESS && !all)
-        sched_yield();
+    for (int i = 0; i < count; i++)
+        for (int done = 0; !done;) {
+            MPI_Test(&requests[i], &done, MPI_STATUS_IGNORE);
+            if (!done)
+                sched_yield();
+        }
 }
 
 /* The ghost cells that are a neighbour's. */
