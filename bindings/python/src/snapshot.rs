@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use forebay::{About, ArrayMeta, ArrayOptions, Coordinate, DType, Description, Order, Place, Shape};
+use forebay::{About, ArrayMeta, ArrayOptions, Coordinate, DType, Description, Order, Overlap, Place, Shape};
 use pyo3::prelude::*;
 
 use crate::arrays::PutSource;
@@ -58,11 +58,22 @@ fn place(
     append: bool,
     offset: Option<Vec<u64>>,
     global: Option<Vec<u64>>,
+    overlap: &str,
 ) -> PyResult<Place> {
     let shape = |extents: &[u64]| Shape::new(extents).map_err(|e| errors::raise(py, &e));
+    let over = Overlap::parse(overlap).map_err(|e| errors::raise(py, &e))?;
     Ok(match (append, offset, global) {
+        (_, Some(offset), Some(global)) => {
+            let (offset, global) = (shape(&offset)?, shape(&global)?);
+            over.map_or(Place::At { offset, global }, |rule| Place::Over { offset, global, rule })
+        }
+        _ if over.is_some() => {
+            return Err(errors::bad(
+                py,
+                "overlap says what holds where blocks of ranks lie over each other: give offset and shape with it",
+            ));
+        }
         (true, _, _) => Place::Append,
-        (_, Some(offset), Some(global)) => Place::At { offset: shape(&offset)?, global: shape(&global)? },
         (_, None, None) => Place::Whole,
         _ => return Err(errors::bad(py, "offset and shape go together: give both or neither")),
     })
@@ -107,7 +118,7 @@ impl Snapshot {
         self.inner.taken()
     }
 
-    #[pyo3(signature = (name, value, units, append, offset, shape, said))]
+    #[pyo3(signature = (name, value, units, append, offset, shape, said, overlap))]
     #[expect(clippy::too_many_arguments, reason = "one for each option of `put`")]
     fn put(
         &self,
@@ -119,17 +130,18 @@ impl Snapshot {
         offset: Option<Vec<u64>>,
         shape: Option<Vec<u64>>,
         said: Option<Said<'_>>,
+        overlap: &str,
     ) -> PyResult<()> {
         let source = PutSource::in_c_order(value)?;
         let view = source.view(py)?;
         let spoken = Spoken::of(py, said)?;
         let coordinates = spoken.as_ref().map_or(Ok(Vec::new()), |s| s.views(py))?;
         let about = spoken.as_ref().map(|s| About { description: &s.description, coordinates: &coordinates });
-        let piece = ArrayOptions { units, place: place(py, append, offset, shape)?, about };
+        let piece = ArrayOptions { units, place: place(py, append, offset, shape, overlap)?, about };
         released(py, || self.inner.put(name, view, piece))
     }
 
-    #[pyo3(signature = (name, shape, dtype, fortran, units, append, offset, global_shape, said))]
+    #[pyo3(signature = (name, shape, dtype, fortran, units, append, offset, global_shape, said, overlap))]
     #[expect(clippy::too_many_arguments, reason = "one for each option of `allocate`")]
     fn allocate<'py>(
         &self,
@@ -143,6 +155,7 @@ impl Snapshot {
         offset: Option<Vec<u64>>,
         global_shape: Option<Vec<u64>>,
         said: Option<Said<'py>>,
+        overlap: &str,
     ) -> PyResult<Bound<'py, PyAny>> {
         let raise = |e| errors::raise(py, &e);
         let dtype = DType::parse(dtype).map_err(raise)?;
@@ -152,7 +165,7 @@ impl Snapshot {
         let spoken = Spoken::of(py, said)?;
         let coordinates = spoken.as_ref().map_or(Ok(Vec::new()), |s| s.views(py))?;
         let about = spoken.as_ref().map(|s| About { description: &s.description, coordinates: &coordinates });
-        let piece = ArrayOptions { units, place: place(py, append, offset, global_shape)?, about };
+        let piece = ArrayOptions { units, place: place(py, append, offset, global_shape, overlap)?, about };
         let inner = released(py, || self.inner.allocate(name, meta, piece))?;
         let data = inner.as_mut_ptr();
         let owner = Bound::new(py, Room { inner })?;

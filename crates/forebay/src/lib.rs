@@ -52,7 +52,7 @@ pub use forebay_store::{Series, SeriesOptions};
 pub use forebay_types::columns::ColumnValues;
 pub use forebay_types::control::{Column, Elsewhere, LateErrors, Mode, PageLinks, Target, WhenFull};
 pub use forebay_types::reading::Select;
-pub use forebay_types::record::{Cell, Place};
+pub use forebay_types::record::{Cell, Overlap, Place};
 pub use forebay_types::watch::{Kind, Reduce, Scale};
 pub use forebay_types::{
     ArrayMeta, CODES, Code, DType, Description, Element, ElementKind, Error, Keep, Name, Number, Order,

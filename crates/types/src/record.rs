@@ -70,6 +70,30 @@ pub struct HeldBlock {
     pub bytes: u64,
 }
 
+/// What holds where pieces of several ranks lie over each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Overlap {
+    /// They have the same bits there.
+    Equal,
+    /// The piece of the highest rank counts.
+    Last,
+}
+
+impl Overlap {
+    /// Its word; none is `refuse`: that pieces lie over each other is an error.
+    pub fn parse(word: &str) -> Result<Option<Overlap>> {
+        match word {
+            "refuse" => Ok(None),
+            "equal" => Ok(Some(Overlap::Equal)),
+            "last" => Ok(Some(Overlap::Last)),
+            other => Err(Error::bad(format!(
+                "overlap = {other:?} is unknown; give \"refuse\", \"equal\" (the same bits where pieces meet) or \"last\" (the highest rank's count)"
+            ))),
+        }
+    }
+}
+
 /// Where a rank's piece lies in a global array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
@@ -81,6 +105,15 @@ pub enum Place {
         offset: Shape,
         /// Extents of the whole.
         global: Shape,
+    },
+    /// At `offset` in an array of shape `global`, and pieces of other ranks may lie over it.
+    Over {
+        /// Index of the first element.
+        offset: Shape,
+        /// Extents of the whole.
+        global: Shape,
+        /// What holds there.
+        rule: Overlap,
     },
     /// Behind the pieces of lower ranks along axis 0.
     Append,
@@ -306,18 +339,25 @@ fn place(w: &mut Writer, p: &Place) {
         Place::At { offset, global } => w.u8(1).shape(offset).shape(global),
         Place::Append => w.u8(2),
         Place::Alike { sum } => w.u8(3).u32(*sum),
+        Place::Over { offset, global, rule } => {
+            w.u8(if *rule == Overlap::Equal { 4 } else { 5 }).shape(offset).shape(global)
+        }
     };
 }
 
 fn read_place(r: &mut Reader) -> Result<Place> {
     Ok(match r.u8()? {
         0 => Place::Whole,
-        1 => {
+        kind @ (1 | 4 | 5) => {
             let (offset, global) = (r.shape()?, r.shape()?);
             if offset.rank() != global.rank() {
                 return Err(corrupt(format!("offset {offset} and global shape {global} differ in rank")));
             }
-            Place::At { offset, global }
+            match kind {
+                1 => Place::At { offset, global },
+                4 => Place::Over { offset, global, rule: Overlap::Equal },
+                _ => Place::Over { offset, global, rule: Overlap::Last },
+            }
         }
         2 => Place::Append,
         3 => Place::Alike { sum: r.u32()? },
@@ -620,6 +660,19 @@ mod tests {
                 units: "m",
                 meta: ArrayMeta::new(DType::U8, Shape::new(&[2]).unwrap()),
                 place: Place::Alike { sum: 77 },
+                part: 0,
+                payload: Payload::Inline(&[1, 2]),
+            }),
+            Record::StepBlock(StepBlock {
+                step: 20,
+                name: "T",
+                units: "K",
+                meta: ArrayMeta::new(DType::U8, Shape::new(&[2]).unwrap()),
+                place: Place::Over {
+                    offset: Shape::new(&[3]).unwrap(),
+                    global: Shape::new(&[9]).unwrap(),
+                    rule: Overlap::Last,
+                },
                 part: 0,
                 payload: Payload::Inline(&[1, 2]),
             }),

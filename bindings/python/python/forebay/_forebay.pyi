@@ -163,6 +163,7 @@ class Snapshot:
         offset: list[int] | None,
         shape: list[int] | None,
         said: Said,
+        overlap: str,
     ) -> None: ...
     def allocate(
         self,
@@ -175,6 +176,7 @@ class Snapshot:
         offset: list[int] | None,
         global_shape: list[int] | None,
         said: Said,
+        overlap: str,
     ) -> Any: ...
     def end(self) -> None: ...
     def discard(self) -> None: ...

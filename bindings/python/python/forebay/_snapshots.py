@@ -114,6 +114,7 @@ class Snapshot:
         dims: str | Sequence[str] | None = None,
         coords: Mapping[str, ArrayLike] | None = None,
         attrs: Mapping[str, Any] | None = None,
+        overlap: Literal["refuse", "equal", "last"] = "refuse",
     ) -> None:
         """Copies an array into the snapshot; it is yours again when this returns.
 
@@ -125,6 +126,11 @@ class Snapshot:
         array of the snapshot, beside this one, under the name of the axis, and arrays beside each other share it.
         ``attrs``: attributes, as :class:`Attributes` keeps them. h5py, xarray and netCDF find all of it in the file of
         the step. In a run of several ranks all say the same, or one says it.
+
+        ``overlap``: what holds where blocks of ranks lie over each other, as those of grids do whose nodes ranks share:
+        that is an error (``"refuse"``), they have the same bits there (``"equal"``: other ones are a late ``Conflict``, and the
+        highest rank's are kept), or the highest rank's block counts (``"last"``). All ranks say the same. The blocks wait in
+        the buffer until the lower ranks have ended the snapshot.
 
         A ``datetime64`` is kept as integers with the units of CF, such as ``"seconds since 1970-01-01"``.
 
@@ -139,7 +145,8 @@ class Snapshot:
         about = (
             None if dims is None and coords is None and attrs is None else said(array, dims, coords, attrs)
         )
-        self._native.put(name, array, units or "", append, where, _extents("shape", shape), about)
+        whole = _extents("shape", shape)
+        self._native.put(name, array, units or "", append, where, whole, about, overlap)
 
     def allocate(
         self,
@@ -154,14 +161,15 @@ class Snapshot:
         dims: str | Sequence[str] | None = None,
         coords: Mapping[str, ArrayLike] | None = None,
         attrs: Mapping[str, Any] | None = None,
+        overlap: Literal["refuse", "equal", "last"] = "refuse",
     ) -> NDArray[Any]:
         """A NumPy array of this ``shape`` in the buffer itself: fill it in place before the snapshot ends,
         and the snapshot costs nothing to copy. Its contents are undefined at first. It is yours until the end of
         the snapshot: from there on it is read-only. It keeps its values, and its place in the buffer, as long as you keep it.
         Views that you made of it before that NumPy leaves writable: let go of them.
 
-        ``offset`` and ``global_shape`` as ``offset`` and ``shape`` in :meth:`put`, ``dims``, ``coords`` and ``attrs`` as
-        there. Raises ``Full`` when
+        ``offset`` and ``global_shape`` as ``offset`` and ``shape`` in :meth:`put`, ``dims``, ``coords``, ``attrs`` and
+        ``overlap`` as there. Raises ``Full`` when
         the buffer has no room of that size: give :func:`open` a larger ``buffer``, or use :meth:`put`.
         """
         if order not in ("C", "F"):
@@ -177,7 +185,7 @@ class Snapshot:
             attrs, units = unit_in(attrs, units)
             about = said(np.empty(0, dtype_of_name(short)), dims, coords, attrs)
         room: NDArray[Any] = self._native.allocate(
-            name, extents, short, order == "F", units or "", append, where, whole, about
+            name, extents, short, order == "F", units or "", append, where, whole, about, overlap
         )
         return room
 

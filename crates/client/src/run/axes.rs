@@ -44,11 +44,15 @@ impl KnownArray {
         let extents = axes(meta);
         let length = match place {
             _ if extents.len() != 1 => None,
-            Place::At { global, .. } => global.extents().first().copied(),
+            Place::At { global, .. } | Place::Over { global, .. } => global.extents().first().copied(),
             Place::Append => None,
             _ => extents.first().copied(),
         };
-        KnownArray { length, axes: extents.len() as u8, part: matches!(place, Place::At { .. }) }
+        KnownArray {
+            length,
+            axes: extents.len() as u8,
+            part: matches!(place, Place::At { .. } | Place::Over { .. }),
+        }
     }
 
     /// Whether others of its name may follow.
@@ -92,7 +96,7 @@ fn beside(name: &str, dim: &str) -> String {
 /// The length of each axis of the whole, where it is known.
 fn extents_of(meta: &ArrayMeta, place: &Place) -> Vec<Option<u64>> {
     let whole = match place {
-        Place::At { global, .. } => ArrayMeta { shape: *global, ..*meta },
+        Place::At { global, .. } | Place::Over { global, .. } => ArrayMeta { shape: *global, ..*meta },
         _ => *meta,
     };
     let is_known = |at: usize| at > 0 || !matches!(place, Place::Append);

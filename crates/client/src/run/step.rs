@@ -638,7 +638,7 @@ fn check_piece(name: &str, meta: &ArrayMeta, piece: &ArrayOptions) -> Result<()>
             "{name:?} is a scalar; only arrays can be appended along their first axis"
         ))),
         Place::Append | Place::Alike { .. } => Ok(()),
-        Place::At { offset, global } => {
+        Place::At { offset, global } | Place::Over { offset, global, .. } => {
             let local = meta.shape;
             let fits = local.rank() == global.rank()
                 && offset.rank() == global.rank()

@@ -155,7 +155,8 @@ impl<F: Fn(Report)> Drain<F> {
             let result = match result {
                 Ok(Some(manifest)) => {
                     let sealed = sealed.remove(&job.key).unwrap_or(Ok(()));
-                    sealed.and_then(|()| of(job, manifest)).map(Some)
+                    let unequal = files.get_mut(&job.key).map(Writer::unequal).unwrap_or_default();
+                    sealed.and_then(|()| of(job, manifest, unequal)).map(Some)
                 }
                 other => other.map(|_| None),
             };
@@ -212,9 +213,9 @@ fn state(files: &BTreeMap<Key, Writer>, key: Key) -> FileState {
     }
 }
 
-fn of(job: &Job, manifest: Manifest) -> Result<Sealed> {
+fn of(job: &Job, manifest: Manifest, unequal: Vec<Error>) -> Result<Sealed> {
     match job.key {
-        Key::Step(_) => Ok(Sealed::Step(Box::new(manifest))),
+        Key::Step(_) => Ok(Sealed::Step(Box::new(manifest), unequal)),
         Key::Put(_) => Sealed::of_put(&job.file, &manifest),
         Key::Partial(_) => Ok(Sealed::Partial(Box::new(manifest))),
     }
@@ -223,6 +224,9 @@ fn of(job: &Job, manifest: Manifest) -> Result<Sealed> {
 impl Part {
     fn write(&self, data: &Data, writer: &mut Writer) -> Result<()> {
         writer.add(&self.name, &self.meta, &self.units)?;
+        if let Some(rule) = self.over {
+            writer.lay_over(&self.name, rule);
+        }
         data.with(|bytes| {
             let bytes = bytes.part(0, self.len as usize).ok_or_else(|| {
                 Error::new(Code::Corrupt, format!("{:?} announces more bytes than its block has", self.name))

@@ -1,6 +1,7 @@
 //! What a file of arrays says about itself, so that the catalog can be made from files alone.
 
 use forebay_types::control::Heads;
+use forebay_types::record::Overlap;
 use forebay_types::{ArrayMeta, Code, DType, Description, Error, Order, Result, Shape};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -155,6 +156,15 @@ pub enum Within {
         offset: Vec<u64>,
         /// Extents of the data set.
         whole: Vec<u64>,
+    },
+    /// A block of it, over which those of other ranks may lie.
+    Over {
+        /// Index of its first element.
+        offset: Vec<u64>,
+        /// Extents of the data set.
+        whole: Vec<u64>,
+        /// What holds there.
+        rule: Overlap,
     },
     /// Behind the pieces of lower ranks.
     Append,

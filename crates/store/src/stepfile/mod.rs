@@ -7,6 +7,7 @@
 //! a contiguous data set needs no library to be read, only its offset. [`Check`] compares what was
 //! read with the checksums.
 
+mod boxes;
 mod check;
 mod ffi;
 mod hdf;
@@ -16,6 +17,7 @@ mod read;
 mod scales;
 mod write;
 
+pub use boxes::{IndexBox, left_to_each};
 pub use check::Check;
 pub use hdf::{Opened, open_manifest};
 pub use manifest::{Back, Entry, Given, Manifest, Partial, Piece, Placed, Within};

@@ -2,12 +2,13 @@
 
 use super::hdf::Frame;
 use super::place::Hyperslab;
-use super::{Back, Entry, MANIFEST, Manifest, Partial, Piece};
+use super::{Back, Entry, IndexBox, MANIFEST, Manifest, Partial, Piece, left_to_each, read_piece};
 use crate::disk::{Disk, DualFile, Foreign, failed, foreign};
 use crate::fault::amount;
 use crate::layout::{FORMAT, TMP, with_end};
 use forebay_arena::Lent;
 use forebay_types::control::Heads;
+use forebay_types::record::Overlap;
 use forebay_types::{ArrayMeta, Code, DType, Description, Error, Result, Shape};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -54,6 +55,9 @@ struct Open {
     places: Vec<Hyperslab>,
     /// Bytes of each piece already written, in order.
     done: Vec<u64>,
+    /// What holds where pieces of ranks lie over each other, if they may; and then what is left of each.
+    over: Option<Overlap>,
+    apart: Option<Vec<Piece>>,
 }
 
 /// A file of arrays in the making, under its name with `.tmp`.
@@ -74,6 +78,8 @@ pub struct Writer {
     sound: bool,
     /// What is on the disk is not known any more.
     lost: bool,
+    /// Pieces that are not what those over them are, though they had to be.
+    unequal: Vec<Error>,
 }
 
 impl Writer {
@@ -102,6 +108,7 @@ impl Writer {
             finished: false,
             sound: true,
             lost: false,
+            unequal: Vec::new(),
         })
     }
 
@@ -139,8 +146,21 @@ impl Writer {
         if entry.nbytes() > 1 << 20 {
             self.reserve(offset, entry.nbytes())?;
         }
-        self.sets.insert(name.to_owned(), Open { entry, places: Vec::new(), done: Vec::new() });
+        let open = Open { entry, places: Vec::new(), done: Vec::new(), over: None, apart: None };
+        self.sets.insert(name.to_owned(), open);
         Ok(())
+    }
+
+    /// Pieces of other ranks may lie over those of a data set; they are written in the order of ranks.
+    pub fn lay_over(&mut self, name: &str, rule: Overlap) {
+        if let Some(set) = self.sets.get_mut(name) {
+            set.over = Some(rule);
+        }
+    }
+
+    /// Takes what is to be told: pieces that are not what those over them are.
+    pub fn unequal(&mut self) -> Vec<Error> {
+        std::mem::take(&mut self.unequal)
     }
 
     /// Room that cannot be had now is asked for again when the bytes are written.
@@ -171,7 +191,9 @@ impl Writer {
             None => {
                 let place = Hyperslab::new(&set.entry.meta, offset, local)
                     .map_err(|e| e.within(format!("{name:?} of rank {rank}")))?;
-                check_apart(name, rank, &place, set)?;
+                if set.over.is_none() {
+                    check_apart(name, rank, &place, set)?;
+                }
                 set.places.push(place);
                 set.done.push(0);
                 set.entry.pieces.push(Piece {
@@ -234,6 +256,7 @@ impl Writer {
         if !broken.is_empty() {
             return Err(Error::bad(format!("{broken:?} are not complete; the step cannot be kept")));
         }
+        self.part_pieces()?;
         let mut manifest = Manifest {
             format: FORMAT,
             run_id: facts.run_id.clone(),
@@ -245,7 +268,7 @@ impl Writer {
             heads: facts.heads,
             set: facts.set,
             partial: facts.partial.clone(),
-            data: self.sets.values().map(|s| s.entry.clone()).collect(),
+            data: self.sets.values().map(Open::as_written).collect(),
         };
         manifest.data.retain(|e| e.name != MANIFEST);
         for e in &mut manifest.data {
@@ -272,6 +295,21 @@ impl Writer {
             return Err(Error::new(Code::Io, format!("{} was not written to its end", self.tmp.display())));
         }
         Ok(manifest)
+    }
+
+    /// Pieces over which others lie are listed as what is left of them, with the checksums of that; where all are to
+    /// have the same bits the whole piece is compared with what was put.
+    fn part_pieces(&mut self) -> Result<()> {
+        let tmp = &self.tmp;
+        let unread = |e| failed(format!("cannot read {}", tmp.display()), e);
+        for set in self.sets.values_mut().filter(|s| s.apart.is_none()) {
+            let Some(rule) = set.over else { continue };
+            let file = std::fs::File::open(tmp).map_err(unread)?;
+            let (apart, unequal) = set.parted(rule, &file)?;
+            set.apart = Some(apart);
+            self.unequal.extend(unequal);
+        }
+        Ok(())
     }
 
     /// What is in the file is durable.
@@ -420,6 +458,48 @@ impl Open {
     fn is_complete(&self) -> bool {
         self.places.iter().zip(&self.done).all(|(p, done)| p.bytes() == *done)
             && (!self.places.is_empty() || self.entry.nbytes() == 0)
+    }
+
+    /// As the manifest lists it.
+    fn as_written(&self) -> Entry {
+        let pieces = self.apart.as_ref().unwrap_or(&self.entry.pieces).clone();
+        Entry { pieces, ..self.entry.clone() }
+    }
+
+    /// What is left of each piece, and which ones are not what those over them are.
+    fn parted(&self, rule: Overlap, file: &std::fs::File) -> Result<(Vec<Piece>, Vec<Error>)> {
+        let entry = &self.entry;
+        let of = |p: &Piece| Ok((p.rank, IndexBox::new(&p.offset, &p.shape)?));
+        let boxes = entry.pieces.iter().map(of).collect::<Result<Vec<_>>>()?;
+        let (mut apart, mut unequal) = (Vec::new(), Vec::new());
+        for ((piece, left), (_, own)) in entry.pieces.iter().zip(left_to_each(&boxes)).zip(&boxes) {
+            if left == [*own] {
+                apart.push(piece.clone());
+                continue;
+            }
+            if rule == Overlap::Equal && read_piece(file, entry, piece)? != piece.crc32c {
+                let over = boxes.iter().filter(|(rank, b)| *rank > piece.rank && b.meets(own));
+                let ranks: Vec<String> = over.map(|(rank, _)| rank.to_string()).collect();
+                unequal.push(Error::new(
+                    Code::Conflict,
+                    format!(
+                        "{:?}: the piece of rank {}, {:?} at {:?}, does not have the bits of those over it, of rank {}, which are kept; make them equal, or say overlap = \"last\"",
+                        entry.name,
+                        piece.rank,
+                        piece.shape,
+                        piece.offset,
+                        ranks.join(", ")
+                    ),
+                ));
+            }
+            for part in left {
+                let mut part =
+                    Piece { rank: piece.rank, offset: part.offset(), shape: part.extents(), crc32c: 0 };
+                part.crc32c = read_piece(file, entry, &part)?;
+                apart.push(part);
+            }
+        }
+        Ok((apart, unequal))
     }
 }
 

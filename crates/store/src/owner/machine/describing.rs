@@ -40,7 +40,8 @@ impl Machine {
         self.hear_disputes(step, &sessions, disputes);
     }
 
-    fn hear_disputes(&mut self, step: i64, sessions: &[u64], disputes: Vec<Error>) {
+    /// All ranks of a step hear what is wrong with its arrays, which are kept.
+    pub(super) fn hear_disputes(&mut self, step: i64, sessions: &[u64], disputes: Vec<Error>) {
         for e in disputes.into_iter().map(|e| e.within(format!("step {step}"))) {
             let mut said = false;
             for session in sessions.iter().copied() {

@@ -4,7 +4,7 @@
 use super::item::{Effect, Item, Tell};
 use crate::stepfile::{Facts, Manifest};
 use forebay_types::control::{Ask, Heads};
-use forebay_types::record::{HeldBlock, Record};
+use forebay_types::record::{HeldBlock, Overlap, Record};
 use forebay_types::watch::Act;
 use forebay_types::{ArrayMeta, Error, Result, Shape};
 use serde::{Deserialize, Serialize};
@@ -59,6 +59,8 @@ pub(crate) struct Part {
     pub ticket: Ticket,
     /// Behind this part the piece is whole, and has this checksum.
     pub sum: Option<u32>,
+    /// What holds where pieces of other ranks lie over this one, if they may.
+    pub over: Option<Overlap>,
 }
 
 /// Parts that are to be written into a file, in this order.
@@ -95,7 +97,8 @@ pub(crate) enum FileState {
 /// A file that is durable under its name.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Sealed {
-    Step(Box<Manifest>),
+    /// With what is to be told of its arrays: pieces that are not what those over them are, though they had to be.
+    Step(Box<Manifest>, Vec<Error>),
     Put(Stored),
     Partial(Box<Manifest>),
 }

@@ -466,10 +466,13 @@ impl Machine {
     fn sealed(&mut self, key: Key, sealed: Sealed, file: String) {
         match (key, sealed) {
             (Key::Put((session, seq)), Sealed::Put(stored)) => self.put_done(session, seq, Ok(stored)),
-            (Key::Step(step), Sealed::Step(manifest)) => {
+            (Key::Step(step), Sealed::Step(manifest, unequal)) => {
+                let mut sessions = Vec::new();
                 if let Some(known) = self.steps.get_mut(&step) {
                     known.sealed = true;
+                    sessions = known.sessions();
                 }
+                self.hear_disputes(step, &sessions, unequal);
                 self.group.push(Item::Step { manifest, file });
             }
             (Key::Partial(step), Sealed::Partial(manifest)) => {

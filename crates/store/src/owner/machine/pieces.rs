@@ -1,12 +1,14 @@
 //! The pieces that ranks put of one array: whether two lie over each other, whether all of it was
 //! put. Pure: boxes of indices, no bytes.
 
+use crate::stepfile::{IndexBox, left_to_each};
 use forebay_types::{ArrayMeta, Error, Result, Shape, limits};
 
 /// Most pieces that an error lists.
 const LISTED: usize = 8;
 
 /// A rank's piece.
+#[derive(Clone, Copy)]
 struct Region {
     rank: u32,
     offset: Shape,
@@ -45,10 +47,12 @@ fn end(offset: &Shape, local: &Shape, axis: usize) -> u64 {
 #[derive(Default)]
 pub(crate) struct Pieces {
     all: Vec<Region>,
+    /// Those of several ranks may lie over each other.
+    over: bool,
 }
 
 impl Pieces {
-    /// A piece begins; refused when it leaves the whole or lies over another one.
+    /// A piece begins; refused when it leaves the whole or lies over another one, of its own rank with `over`.
     pub fn add(
         &mut self,
         name: &str,
@@ -56,7 +60,9 @@ impl Pieces {
         rank: u32,
         offset: Shape,
         local: Shape,
+        over: bool,
     ) -> Result<()> {
+        self.over = over;
         let extents = whole.shape.extents();
         let fits = local.rank() == extents.len()
             && offset.rank() == extents.len()
@@ -67,9 +73,16 @@ impl Pieces {
                 whole.shape
             )));
         }
-        if let Some(other) = self.all.iter().find(|p| p.overlaps(&offset, &local)) {
+        let forbidden = |p: &&Region| p.overlaps(&offset, &local) && (!over || p.rank == rank);
+        if let Some(other) = self.all.iter().find(forbidden) {
+            let way = match over {
+                true => "no rank puts an element twice, so give each of its pieces its own offset",
+                false => {
+                    "every element is put once, so give each piece its own offset, or say with overlap which one counts"
+                }
+            };
             return Err(Error::bad(format!(
-                "{name:?}: the piece of rank {rank}, {local} at {offset}, lies over that of rank {}, {} at {}; every element is put once, so give each piece its own offset",
+                "{name:?}: the piece of rank {rank}, {local} at {offset}, lies over that of rank {}, {} at {}; {way}",
                 other.rank, other.local, other.offset
             )));
         }
@@ -79,7 +92,8 @@ impl Pieces {
 
     /// All ranks are done: every element must have been put.
     pub fn complete(&self, name: &str, whole: &ArrayMeta) -> Result<()> {
-        let put: u64 = self.all.iter().map(|p| p.local.len()).sum();
+        let apart = self.apart()?;
+        let put: u64 = apart.iter().map(|p| p.local.len()).sum();
         let missing = whole.shape.len().saturating_sub(put);
         if missing == 0 {
             return Ok(());
@@ -98,34 +112,50 @@ impl Pieces {
             "{name:?} of shape {} lacks {missing} of its {} elements, the first at {}: {}{more}; the pieces of all ranks must cover the whole",
             whole.shape,
             whole.shape.len(),
-            self.first_gap(&whole.shape),
+            first_gap(apart, &whole.shape),
             pieces.join(", ")
         )))
     }
 
-    /// The first element that nobody put, in an array that lacks some.
-    fn first_gap(&self, whole: &Shape) -> Shape {
-        let extents = whole.extents();
-        let mut index = [0; limits::RANK];
-        let mut here: Vec<&Region> = self.all.iter().filter(|p| !p.local.is_empty()).collect();
-        for axis in 0..extents.len() {
-            // Between two edges of pieces every layer is covered alike; go into the first one that
-            // is not covered fully.
-            let mut edges: Vec<u64> = here.iter().flat_map(|p| [p.begin(axis), p.end(axis)]).collect();
-            edges.push(0);
-            edges.retain(|e| *e < extents[axis]);
-            edges.sort_unstable();
-            edges.dedup();
-            let full: u64 = extents[axis + 1..].iter().product();
-            let covers = |p: &&&Region, at: u64| p.begin(axis) <= at && at < p.end(axis);
-            let covered =
-                |at: u64| -> u64 { here.iter().filter(|p| covers(p, at)).map(|p| p.behind(axis + 1)).sum() };
-            let at = edges.into_iter().find(|at| covered(*at) < full).unwrap_or(0);
-            index[axis] = at;
-            here.retain(|p| covers(&p, at));
+    /// The same without what lies over each other.
+    fn apart(&self) -> Result<Vec<Region>> {
+        if !self.over {
+            return Ok(self.all.clone());
         }
-        Shape::new(&index[..extents.len()]).unwrap_or_default()
+        let of = |p: &Region| Ok((p.rank, IndexBox::new(p.offset.extents(), p.local.extents())?));
+        let boxes = self.all.iter().map(of).collect::<Result<Vec<_>>>()?;
+        let left = left_to_each(&boxes);
+        let parts = self.all.iter().zip(&left).flat_map(|(p, parts)| parts.iter().map(|part| (p.rank, part)));
+        let region = |(rank, part): (u32, &IndexBox)| {
+            let (offset, local) = part.as_shapes()?;
+            Ok(Region { rank, offset, local })
+        };
+        parts.map(region).collect()
     }
+}
+
+/// The first element that nobody put, in an array that lacks some; pieces do not lie over each other.
+fn first_gap(mut here: Vec<Region>, whole: &Shape) -> Shape {
+    let extents = whole.extents();
+    let mut index = [0; limits::RANK];
+    here.retain(|p| !p.local.is_empty());
+    for axis in 0..extents.len() {
+        // Between two edges of pieces every layer is covered alike; go into the first one that
+        // is not covered fully.
+        let mut edges: Vec<u64> = here.iter().flat_map(|p| [p.begin(axis), p.end(axis)]).collect();
+        edges.push(0);
+        edges.retain(|e| *e < extents[axis]);
+        edges.sort_unstable();
+        edges.dedup();
+        let full: u64 = extents[axis + 1..].iter().product();
+        let covers = |p: &Region, at: u64| p.begin(axis) <= at && at < p.end(axis);
+        let covered =
+            |at: u64| -> u64 { here.iter().filter(|p| covers(p, at)).map(|p| p.behind(axis + 1)).sum() };
+        let at = edges.into_iter().find(|at| covered(*at) < full).unwrap_or(0);
+        index[axis] = at;
+        here.retain(|p| covers(p, at));
+    }
+    Shape::new(&index[..extents.len()]).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -145,25 +175,30 @@ mod tests {
     #[test]
     fn pieces_over_each_other_name_ranks_and_offsets() {
         let (mut p, w) = (Pieces::default(), whole(&[8, 4]));
-        p.add("E", &w, 0, sh(&[0, 0]), sh(&[4, 4])).unwrap();
-        p.add("E", &w, 2, sh(&[3, 2]), sh(&[0, 2])).unwrap();
-        let e = p.add("E", &w, 1, sh(&[3, 0]), sh(&[5, 4])).unwrap_err();
+        p.add("E", &w, 0, sh(&[0, 0]), sh(&[4, 4]), false).unwrap();
+        p.add("E", &w, 2, sh(&[3, 2]), sh(&[0, 2]), false).unwrap();
+        let e = p.add("E", &w, 1, sh(&[3, 0]), sh(&[5, 4]), false).unwrap_err();
         for word in ["\"E\"", "rank 1, (5, 4) at (3, 0)", "rank 0, (4, 4) at (0, 0)"] {
             assert!(e.text().contains(word), "{e}");
         }
-        assert!(p.add("E", &w, 1, sh(&[5, 0]), sh(&[4, 4])).unwrap_err().text().contains("leaves the whole"));
+        assert!(
+            p.add("E", &w, 1, sh(&[5, 0]), sh(&[4, 4]), false)
+                .unwrap_err()
+                .text()
+                .contains("leaves the whole")
+        );
     }
 
     #[test]
     fn what_nobody_put_is_named_with_what_was() {
         let (mut p, w) = (Pieces::default(), whole(&[8, 4]));
-        p.add("E", &w, 0, sh(&[0, 0]), sh(&[4, 4])).unwrap();
-        p.add("E", &w, 1, sh(&[4, 0]), sh(&[4, 3])).unwrap();
+        p.add("E", &w, 0, sh(&[0, 0]), sh(&[4, 4]), false).unwrap();
+        p.add("E", &w, 1, sh(&[4, 0]), sh(&[4, 3]), false).unwrap();
         let e = p.complete("E", &w).unwrap_err();
         for word in ["lacks 4 of its 32 elements, the first at (4, 3)", "rank 1 put (4, 3) at (4, 0)"] {
             assert!(e.text().contains(word), "{e}");
         }
-        p.add("E", &w, 2, sh(&[4, 3]), sh(&[4, 1])).unwrap();
+        p.add("E", &w, 2, sh(&[4, 3]), sh(&[4, 1]), false).unwrap();
         p.complete("E", &w).unwrap();
         assert!(Pieces::default().complete("n", &whole(&[0, 3])).is_ok());
         assert!(Pieces::default().complete("n", &whole(&[2])).unwrap_err().text().contains("first at (0,)"));
@@ -177,7 +212,7 @@ mod tests {
             let (mut p, w) = (Pieces::default(), whole(&[4, 4, 3]));
             let mut put = [[[false; 3]; 4]; 4];
             for (rank, ((i, j, k), (a, b, c))) in boxes.into_iter().enumerate() {
-                if p.add("x", &w, rank as u32, sh(&[i, j, k]), sh(&[a, b, c])).is_err() {
+                if p.add("x", &w, rank as u32, sh(&[i, j, k]), sh(&[a, b, c]), false).is_err() {
                     continue;
                 }
                 for (x, y, z) in (i..i + a).flat_map(|x| (j..j + b).flat_map(move |y| (k..k + c).map(move |z| (x, y, z)))) {

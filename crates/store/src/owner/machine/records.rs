@@ -150,6 +150,7 @@ impl Machine {
             bytes: Bytes::Block(block),
             ticket,
             sum: None,
+            over: None,
         };
         match there {
             true => self.files.put(part, set, Box::new(facts)),

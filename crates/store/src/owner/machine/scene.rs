@@ -324,7 +324,9 @@ impl Scene {
             (Key::Put(_), _) => {
                 Some(Sealed::Put(event::Stored { file: work.file.clone(), offset: 0, crc: 0 }))
             }
-            (Key::Step(step), _) => Some(Sealed::Step(Box::new(Manifest { step, ..Manifest::default() }))),
+            (Key::Step(step), _) => {
+                Some(Sealed::Step(Box::new(Manifest { step, ..Manifest::default() }), Vec::new()))
+            }
             (Key::Partial(step), _) => {
                 Some(Sealed::Partial(Box::new(Manifest { step, ..Manifest::default() })))
             }

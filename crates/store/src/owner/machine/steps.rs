@@ -6,13 +6,14 @@ use super::pending::Pending;
 use super::pieces::Pieces;
 use crate::stepfile::{Given, Manifest, Partial, Placed, Within};
 use forebay_types::control::Heads;
-use forebay_types::record::{HeldBlock, Place, StepBlock};
+use forebay_types::record::{HeldBlock, Overlap, Place, StepBlock};
 use forebay_types::{ArrayMeta, Code, Description, Error, Name, Result, Shape};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The numbers of [`Place::Append`] and [`Place::Alike`] among the places.
+/// The numbers of places that are known when the other ranks have said theirs.
 pub(super) const APPENDED: u8 = 2;
 pub(super) const ALIKE: u8 = 3;
+pub(super) const OVER: u8 = 4;
 
 fn place_of(place: Place) -> u8 {
     match place {
@@ -20,6 +21,7 @@ fn place_of(place: Place) -> u8 {
         Place::At { .. } => 1,
         Place::Append => APPENDED,
         Place::Alike { .. } => ALIKE,
+        Place::Over { .. } => OVER,
     }
 }
 
@@ -48,7 +50,8 @@ struct Rank {
 }
 
 /// A data set that is put together behind one another: places are known when all sizes are. One that ranks say alike
-/// waits until all have said it.
+/// waits until all have said it. A piece over which others may lie waits until the lower ranks have ended the step: it is
+/// written behind theirs.
 #[derive(Default)]
 struct Append {
     locals: BTreeMap<u32, Shape>,
@@ -61,6 +64,8 @@ struct Append {
 pub(super) struct Named {
     pub meta: ArrayMeta,
     pub place: u8,
+    /// What holds where pieces of ranks lie over each other, if they may.
+    over: Option<Overlap>,
     first: u32,
     pieces: Pieces,
     append: Append,
@@ -214,7 +219,7 @@ impl Step {
             sum: None,
         };
         let parts = match (self.lay(&came)?, place_of(came.place)) {
-            (_, APPENDED) => self.settle()?,
+            (_, APPENDED | OVER) => self.settle()?,
             (_, ALIKE) => Vec::new(),
             (part, _) => part.into_iter().collect(),
         };
@@ -237,13 +242,17 @@ impl Step {
     fn lay(&mut self, b: &Came) -> Result<Option<Part>> {
         let (rank, place) = (b.rank, place_of(b.place));
         let whole = match b.place {
-            Place::At { global, .. } => ArrayMeta { shape: global, ..b.meta },
+            Place::At { global, .. } | Place::Over { global, .. } => ArrayMeta { shape: global, ..b.meta },
             _ => b.meta,
+        };
+        let over = match b.place {
+            Place::Over { rule, .. } => Some(rule),
+            _ => None,
         };
         if !self.names.contains_key(&b.name) {
             self.check_paths(&b.name)?;
             let (pieces, append) = (Pieces::default(), Append::default());
-            let named = Named { meta: whole, place, first: rank, pieces, append };
+            let named = Named { meta: whole, place, over, first: rank, pieces, append };
             self.names.insert(b.name.clone(), named);
         }
         let named =
@@ -256,22 +265,33 @@ impl Step {
                 named.first, b.name
             )));
         }
-        if !same_kind || place == 1 && named.meta.shape != whole.shape {
+        if named.over != over {
+            return Err(Error::bad(format!(
+                "{:?}: ranks {} and {rank} do not say alike whether pieces may lie over each other; give the same overlap in all ranks",
+                b.name, named.first
+            )));
+        }
+        if !same_kind || matches!(place, 1 | OVER) && named.meta.shape != whole.shape {
             return Err(Error::bad(format!(
                 "{:?} is {} for rank {} and {whole} for rank {rank}; all ranks must agree",
                 b.name, named.meta, named.first
             )));
         }
         let offset = match b.place {
-            Place::At { offset, .. } => offset,
+            Place::At { offset, .. } | Place::Over { offset, .. } => offset,
             _ => beginning(&b.meta.shape)?,
         };
-        if place == 1 && b.from == 0 {
-            named.pieces.add(&b.name, &whole, rank, offset, b.meta.shape)?;
+        if matches!(place, 1 | OVER) && b.from == 0 {
+            named.pieces.add(&b.name, &whole, rank, offset, b.meta.shape, place == OVER)?;
         }
-        let part = b.part(b.name.clone(), whole, offset);
+        let mut part = b.part(b.name.clone(), whole, offset);
+        part.over = over;
         if let Place::Alike { sum } = b.place {
             named.append.alike.insert(rank, (b.meta, sum));
+            named.append.waiting.push(part);
+            return Ok(None);
+        }
+        if place == OVER {
             named.append.waiting.push(part);
             return Ok(None);
         }
@@ -309,6 +329,7 @@ impl Step {
     fn settle(&mut self) -> Result<Vec<Part>> {
         let everybody = self.ranks.len() == self.size as usize;
         let mut parts = if self.is_complete() { self.settle_alike() } else { Vec::new() };
+        parts.extend(self.settle_over());
         let appended =
             self.names.iter_mut().filter(|(_, n)| n.place == APPENDED && !n.append.waiting.is_empty());
         for (name, named) in appended {
@@ -327,6 +348,20 @@ impl Step {
             }
         }
         Ok(parts)
+    }
+
+    /// Parts over which those of other ranks may lie, in the order of ranks: so the highest one's counts.
+    fn settle_over(&mut self) -> Vec<Part> {
+        let ended = |rank: u32| self.ranks.get(&rank).is_some_and(|r| r.ended);
+        let first_open = (0..self.size).find(|rank| !ended(*rank)).unwrap_or(self.size);
+        let mut parts = Vec::new();
+        for named in self.names.values_mut().filter(|n| n.place == OVER) {
+            let mut behind: Vec<Part> =
+                named.append.waiting.extract_if(.., |part| part.rank <= first_open).collect();
+            behind.sort_by_key(|part| part.rank);
+            parts.append(&mut behind);
+        }
+        parts
     }
 
     /// Parts of data sets that ranks say alike: those of the lowest rank.
@@ -364,7 +399,7 @@ impl Step {
         }
         known.ended = true;
         if self.is_complete() {
-            let mut put = self.names.iter().filter(|(_, n)| n.place == 1);
+            let mut put = self.names.iter().filter(|(_, n)| matches!(n.place, 1 | OVER));
             put.try_for_each(|(name, n)| n.pieces.complete(name, &n.meta))?;
         }
         self.settle()
@@ -461,6 +496,9 @@ impl Step {
                 Place::At { offset, global } => {
                     Within::At { offset: offset.extents().to_vec(), whole: global.extents().to_vec() }
                 }
+                Place::Over { offset, global, rule } => {
+                    Within::Over { offset: offset.extents().to_vec(), whole: global.extents().to_vec(), rule }
+                }
             };
             Placed { rank: c.rank, name: c.name.clone(), place }
         };
@@ -497,6 +535,9 @@ impl Step {
                 Within::Alike => Place::Alike { sum: sum.unwrap_or(0) },
                 Within::At { offset, whole } => {
                     Place::At { offset: Shape::new(offset)?, global: Shape::new(whole)? }
+                }
+                Within::Over { offset, whole, rule } => {
+                    Place::Over { offset: Shape::new(offset)?, global: Shape::new(whole)?, rule: *rule }
                 }
             };
             let bytes = entry.nbytes();
@@ -588,6 +629,7 @@ impl Came {
             bytes: self.bytes,
             ticket: self.ticket,
             sum: self.sum,
+            over: None,
         }
     }
 }
@@ -628,6 +670,40 @@ mod tests {
 
     fn give(s: &mut Step, rank: u32, b: &StepBlock) -> Result<Vec<Part>> {
         s.block(rank, b, Bytes::Kept, (rank as u64, 0))
+    }
+
+    #[test]
+    fn pieces_that_may_lie_over_each_other_go_in_the_order_of_ranks_and_cover_the_whole() {
+        let over = |at: u64, rule| Place::Over {
+            offset: Shape::new(&[at]).unwrap(),
+            global: Shape::new(&[5]).unwrap(),
+            rule,
+        };
+        let ranks_of = |parts: Vec<Part>| parts.iter().map(|p| p.rank).collect::<Vec<_>>();
+        let mut s = Step::new(1, f64::NAN, 3);
+        for rank in 0..3 {
+            s.begin(rank, (rank as u64, 1), 1, None).unwrap();
+        }
+        assert!(give(&mut s, 2, &part("x", 2, over(3, Overlap::Last), &[2; 2])).unwrap().is_empty());
+        assert!(give(&mut s, 1, &part("x", 3, over(1, Overlap::Last), &[1; 3])).unwrap().is_empty());
+        assert!(s.end(2, 1).unwrap().is_empty());
+        // Nobody is below the lowest one.
+        assert_eq!(ranks_of(give(&mut s, 0, &part("x", 2, over(0, Overlap::Last), &[0; 2])).unwrap()), [0]);
+        assert_eq!(ranks_of(s.end(0, 1).unwrap()), [1]);
+        assert_eq!(ranks_of(s.end(1, 1).unwrap()), [2]);
+        assert_eq!(ranks_of(s.lay_anew().unwrap()), [0, 1, 2]);
+
+        let mut s = Step::new(1, f64::NAN, 2);
+        for rank in 0..2 {
+            s.begin(rank, (rank as u64, 1), 1, None).unwrap();
+        }
+        give(&mut s, 0, &part("x", 3, over(0, Overlap::Equal), &[0; 3])).unwrap();
+        let e = give(&mut s, 1, &part("x", 3, over(1, Overlap::Last), &[0; 3])).unwrap_err();
+        assert!(e.text().contains("ranks 0 and 1 do not say alike"), "{e}");
+        give(&mut s, 1, &part("x", 3, over(1, Overlap::Equal), &[0; 3])).unwrap();
+        s.end(0, 1).unwrap();
+        let e = s.end(1, 2).unwrap_err();
+        assert!(e.text().contains("lacks 1 of its 5 elements, the first at (4,)"), "{e}");
     }
 
     #[test]
