@@ -172,6 +172,8 @@ def dummy(one: Parameter) -> tuple[str, str]:
     """A parameter of C: its declaration as a dummy argument, and its name."""
     if one.kind == "fb_callback" or one.kind.endswith("_fn"):
         return "type(c_funptr), value", one.name
+    if one.stars == "" and one.kind in header.structures():
+        return f"type({structure(one.kind)}), value", one.name
     if one.stars == "":
         return f"{SCALARS[one.kind]}, value", one.name
     if one.stars == "*const*":
@@ -211,6 +213,7 @@ def library() -> str:
 
 module forebay_library
   use, intrinsic :: iso_c_binding, only: c_double, c_funptr, c_int, c_int32_t, c_int64_t, c_ptr, c_size_t
+  use forebay_structures, only: lib_object_struct
   implicit none
   public
 

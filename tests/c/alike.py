@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import signal
@@ -13,6 +14,9 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+import forebay as fb
+import numpy as np
+import xarray as xr
 from far import Agent
 from kit import Home
 from owners import taken
@@ -59,6 +63,36 @@ def check_ending(home: Home, ending: Path, run_path: Path, why: str) -> None:
     home.run(ending, twin, "0", str(at + 100))
     last, whole = (home.command("show", path, "x", "--step", str(at + 100)) for path in (run_path, twin))
     assert last == whole
+
+
+def check_described(home: Home, program: Path, run_path: Path) -> None:
+    """What a program says of its arrays Python finds, and xarray, which knows nothing of Forebay."""
+    assert home.run(program, run_path) == "done\n"
+    with fb.open(run_path, "r") as run:
+        snap = run.snapshots.at(1)
+        T = snap["T"]
+        assert np.array_equal(T, 10.0 * np.arange(6)[:, None] + np.arange(3))
+        assert snap.dims("T") == snap.dims("p") == ("x", "y") and snap.dims("u") == ("x", "kind")
+        assert snap.dataset("T").units == "K" and snap.dataset("x").units == "m"
+        coords = snap.coords("T") | snap.coords("u")
+        assert coords["x"].tolist() == [0.0, 0.25, 0.5, 0.75, 1.0, 1.25] and coords["y"].tolist() == [
+            10,
+            12,
+            14,
+        ]
+        assert coords["kind"].tolist() == ["ion", "electron", "probe"]
+        attrs = snap.attrs("T")
+        box = attrs.pop("box")
+        assert box.dtype == np.float32 and box.tolist() == [1.0, 2.5]
+        attrs.pop("periodic", None)
+        assert attrs == {"long_name": "temperature", "sigma": 0.5, "n": 3, "walls": ["in", "out"]}
+        assert snap.attrs("x") == {"axis": "X"} and snap.attrs("u")["_FillValue"].dtype == np.float32
+        for found in (run.attrs, run.dataset("set", 3).attrs):
+            assert np.array_equal(found["matrix"], np.arange(6.0).reshape(2, 3))
+        assert run.attrs["z"] == 1.5 - 2j and math.isnan(run.table("bodies").attrs["nan"])
+    with xr.open_dataset(run_path / "steps" / "0000000001.h5", engine="h5netcdf") as ds:
+        assert float(ds["T"].sel(x=0.5, y=12.0)) == T[2, 1] and ds["x"].attrs["units"] == "m"
+        assert float(ds["u"].sel(x=0.5)[1]) == T[2, 1] and ds["T"].attrs["sigma"] == 0.5
 
 
 OWNERS = ("embedded", "agent", "other host")

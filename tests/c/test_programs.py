@@ -11,6 +11,7 @@ from alike import (
     at_owner,
     check_apart,
     check_damage,
+    check_described,
     check_elsewhere,
     check_ending,
     check_histories,
@@ -47,6 +48,14 @@ def test_a_program_does_the_same_whoever_owns_its_run(
 ) -> None:
     own, place = at_owner(home, agent, run_path, owner)
     assert ended(own.start(kit.compile(PROGRAMS / f"{name}.c"), place))[0] == "done\n"
+
+
+@pytest.mark.parametrize("source", ["described.c", "described.cpp"])
+def test_arrays_say_what_they_are_to_python_and_to_xarray(
+    kit: Kit, home: Home, run_path: Path, source: str
+) -> None:
+    flags = ["-std=c++17"] if source.endswith("pp") else []
+    check_described(home, kit.compile(PROGRAMS / source, *flags, *SANITIZERS), run_path)
 
 
 @pytest.mark.parametrize("owner", OWNERS)

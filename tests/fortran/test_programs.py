@@ -13,6 +13,7 @@ from alike import (
     at_owner,
     check_apart,
     check_damage,
+    check_described,
     check_elsewhere,
     check_ending,
     check_histories,
@@ -40,6 +41,12 @@ VALGRIND = (
 @pytest.mark.parametrize("name", ALONE)
 def test_a_program_uses_the_module(fortran: Fortran, home: Home, run_path: Path, name: str) -> None:
     assert home.run(fortran.compile(PROGRAMS / f"{name}.f90"), run_path) == "done\n"
+
+
+def test_arrays_say_what_they_are_to_python_and_to_xarray(
+    fortran: Fortran, home: Home, run_path: Path
+) -> None:
+    check_described(home, fortran.compile(PROGRAMS / "described.f90"), run_path)
 
 
 @pytest.mark.parametrize("how", ["plainly", "under valgrind"])

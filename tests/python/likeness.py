@@ -40,10 +40,10 @@ def growth(out: str) -> float:
 
 
 def forms(path: Path) -> dict[str, Any]:
-    """Everything a run keeps but the numbers themselves: names, steps, types, shapes, units."""
+    """Everything a run keeps but the numbers themselves: names, steps, types, shapes, units, names of axes."""
     with fb.open(path, "r") as run:
         out: dict[str, Any] = {
-            f"{kept.step}/{name}": (kept.time, info.dtype, info.shape, info.units)
+            f"{kept.step}/{name}": (kept.time, info.dtype, info.shape, info.units, info.dims)
             for kept in run.snapshots
             for name in kept.names()
             for info in [kept.dataset(name)]

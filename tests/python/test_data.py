@@ -6,7 +6,9 @@ import os
 import signal
 import sqlite3
 import subprocess
+from collections.abc import MutableMapping
 from pathlib import Path
+from typing import Any
 
 import forebay as fb
 import numpy as np
@@ -110,32 +112,40 @@ def test_attributes_come_back_as_they_were_or_are_refused(run_dir: Path) -> None
         run.put("x", 1.0, attrs={"best": np.array([0.1, np.inf, -np.inf])})
         for found in (run.dataset("x").attrs["best"], run.list()[0].attrs["best"]):
             assert found.dtype == np.float64 and found.tolist() == [0.1, np.inf, -np.inf]
-        run.attrs.update(
-            loss=float("nan"), deep={"in": [{"it": np.float32("nan")}]}, top=2**64 - 1, low=-(2**63)
-        )
-        assert np.isnan(run.attrs["loss"]) and np.isnan(run.attrs["deep"]["in"][0]["it"])
-        assert (run.attrs["top"], run.attrs["low"]) == (2**64 - 1, -(2**63))
-        for value in (
-            2**70,
-            2**64,
-            -(2**63) - 1,
-            [1, {"a": 2**70}],
-            None,
-            1.0,
-            2 - 1j,
-            b"\x00",
-            {"$": {"$$a": 1}},
-        ):
-            run.attrs["any"] = value
-            assert run.attrs["any"] == value and type(run.attrs["any"]) is type(value)
-        array = np.arange(6, dtype=">i2").reshape(2, 3)
-        run.attrs["$any"] = array
-        assert run.attrs["$any"].dtype == np.int16 and np.array_equal(run.attrs["$any"], array)
-        del run.attrs["$any"], run.attrs["any"]
-        assert sorted(run.attrs) == ["deep", "loss", "low", "top"]
-        with pytest.raises(fb.BadArgument, match="key 1"):
-            run.attrs["bad"] = {1: "one"}
-        assert "bad" not in run.attrs
+        for attrs in (run.attrs, run.dataset("x").attrs, run.table("t", {"a": int}).attrs):
+            check_values(attrs)
+    with fb.open(run_dir, "r") as run:
+        for attrs in (run.attrs, run.dataset("x").attrs, run.table("t").attrs):
+            assert attrs["none"] is None and attrs["list"] == [1, '"a"', [None, 2**70]]
+
+
+def check_values(attrs: MutableMapping[str, Any]) -> None:
+    """Attributes of every kind, of whatever has some."""
+    attrs.update(loss=float("nan"), deep={"in": [{"it": np.float32("nan")}]}, top=2**64 - 1, low=-(2**63))
+    assert np.isnan(attrs["loss"]) and np.isnan(attrs["deep"]["in"][0]["it"])
+    assert (attrs["top"], attrs["low"]) == (2**64 - 1, -(2**63))
+    for value in (
+        2**70,
+        2**64,
+        -(2**63) - 1,
+        [1, {"a": 2**70}],
+        None,
+        1.0,
+        2 - 1j,
+        b"\x00",
+        {"$": {"$$a": 1}},
+    ):
+        attrs["any"] = value
+        assert attrs["any"] == value and type(attrs["any"]) is type(value)
+    array = np.arange(6, dtype=">i2").reshape(2, 3)
+    attrs["$any"] = array
+    assert attrs["$any"].dtype == np.int16 and np.array_equal(attrs["$any"], array)
+    del attrs["$any"], attrs["any"]
+    assert {"deep", "loss", "low", "top"} <= set(attrs) and "any" not in attrs
+    with pytest.raises(fb.BadArgument, match="key 1"):
+        attrs["bad"] = {1: "one"}
+    assert "bad" not in attrs
+    attrs.update(none=None, list=[1, '"a"', [None, 2**70]])
 
 
 def test_what_is_not_there_is_not_found(run_dir: Path) -> None:

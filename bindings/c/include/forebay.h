@@ -48,7 +48,7 @@ extern "C" {
 #define FB_NO_END INT64_MAX
 /* As a set number, where a function says so: all sets. */
 #define FB_ALL_SETS INT64_MIN
-/* As a set number of fb_attr_...: the table of that name. */
+/* As the set number of an fb_object: the table of that name. */
 #define FB_TABLE (INT64_MIN + 1)
 /* As an offset of fb_snapshot_put: behind the arrays of lower ranks, along axis 0. */
 #define FB_APPEND FB_ADDRESS_(-1)
@@ -473,38 +473,89 @@ fb_status fb_copy(fb_run *run, const char *from, const char *to, int64_t *count)
 
 /* --- attributes ---------------------------------------------------------------------------- */
 
-/* Sets an attribute to a real number. The attributes are those of the run (`name` NULL), of the table
-   `name` (`set` FB_TABLE), or of a data set. */
-fb_status fb_attr_set_f64(fb_run *run, const char *name, int64_t set, const char *key, double value);
+/* What has attributes. Made by fb_of_run, fb_of_dataset, fb_of_table and fb_of_array. */
+typedef struct {
+    /* The run, for its own attributes, those of a data set or of a table; else NULL. */
+    fb_run *run;
+    /* The snapshot, for those of one of its arrays; else NULL. */
+    fb_snapshot *snapshot;
+    /* Name of the data set, the table or the array; NULL: the run itself. */
+    const char *name;
+    /* Set number of the data set; FB_TABLE: it is a table. */
+    int64_t set;
+} fb_object;
+
+/* Sets an attribute to a number, a truth value, a text, or an array of them.
+
+   A text is an array of FB_STR of one dimension, which counts its bytes, several are one of two. A single number is kept as
+   the number it is, an array with its dtype and shape, up to 64 KiB. Attributes of an array of a snapshot are set behind
+   its put, before the end of the snapshot; those that stand for elements, such as _FillValue, take its dtype. */
+fb_status fb_attr_put(fb_object of,
+                      const char *key,
+                      const fb_array *value);
+
+/* Reads an attribute into `value`, whose shape is that of the attribute (fb_attr_info tells it).
+
+   Its dtype may be another one where the numbers stay what they are: 3 goes into FB_F64, 3.0 not into FB_I64; a real number
+   is rounded to FB_F32. A text may have more room than it needs; the rest gets zeros. */
+fb_status fb_attr_get(fb_object of,
+                      const char *key,
+                      const fb_array *value);
+
+/* Describes an attribute: its name, and its dtype and shape as an array. The dtype is 0 when it is neither a number nor a
+   text nor an array, but what Python keeps beside these; fb_attr_get_json reads it. */
+fb_status fb_attr_info(fb_object of,
+                       const char *key,
+                       fb_info *info);
+
+/* Sets an attribute to a real number. */
+fb_status fb_attr_set_f64(fb_object of, const char *key, double value);
 
 /* Sets an attribute to an integer. */
-fb_status fb_attr_set_i64(fb_run *run, const char *name, int64_t set, const char *key, int64_t value);
+fb_status fb_attr_set_i64(fb_object of, const char *key, int64_t value);
 
 /* Sets an attribute to a text. */
-fb_status fb_attr_set_str(fb_run *run, const char *name, int64_t set, const char *key, const char *value);
+fb_status fb_attr_set_str(fb_object of, const char *key, const char *value);
 
 /* Sets several attributes of any kind: a JSON object. Null values delete; what is not named stays. */
-fb_status fb_attr_set_json(fb_run *run, const char *name, int64_t set, const char *json);
+fb_status fb_attr_set_json(fb_object of, const char *json);
 
-/* Reads an attribute that is a number. */
-fb_status fb_attr_get_f64(fb_run *run, const char *name, int64_t set, const char *key, double *value);
+/* Reads an attribute that is a real number or an integer; an integer that a double would round is FB_BAD_ARGUMENT. */
+fb_status fb_attr_get_f64(fb_object of,
+                          const char *key,
+                          double *value);
 
-/* Reads an attribute that is an integer or a truth value (1 or 0). */
-fb_status fb_attr_get_i64(fb_run *run, const char *name, int64_t set, const char *key, int64_t *value);
+/* Reads an attribute that is an integer or a truth value (1 or 0); a real number, and an integer of 2^63 and more, is
+   FB_BAD_ARGUMENT. */
+fb_status fb_attr_get_i64(fb_object of,
+                          const char *key,
+                          int64_t *value);
 
 /* Reads an attribute that is a text; free it with fb_free. */
-fb_status fb_attr_get_str(fb_run *run, const char *name, int64_t set, const char *key, char **value);
+fb_status fb_attr_get_str(fb_object of, const char *key, char **value);
 
 /* Reads all attributes as a JSON object; free it with fb_free. */
-fb_status fb_attr_get_json(fb_run *run, const char *name, int64_t set, char **json);
+fb_status fb_attr_get_json(fb_object of, char **json);
 
 /* Deletes an attribute; one that is not there is nothing. */
-fb_status fb_attr_delete(fb_run *run, const char *name, int64_t set, const char *key);
+fb_status fb_attr_delete(fb_object of, const char *key);
 
 /* Whether there is such an attribute: 1 or 0. */
-fb_status fb_attr_has(fb_run *run, const char *name, int64_t set, const char *key, int *has);
+fb_status fb_attr_has(fb_object of, const char *key, int *has);
 
 /* --- snapshots being taken ----------------------------------------------------------------- */
+
+/* The values along an axis of an array of a snapshot. They become an array of the snapshot, beside that one, under the
+   name of the axis, and arrays beside each other share them. */
+typedef struct {
+    /* The axis: one of fb_piece_opts.dims. */
+    const char *dim;
+    /* One number for each index along the whole axis, of all ranks alike or of one: an array of one dimension; of FB_STR
+       one of two, the last of which counts bytes. */
+    const fb_array *values;
+    /* Unit, such as "m"; NULL: none. */
+    const char *units;
+} fb_coord;
 
 /* What may go with an array of a snapshot. Zero is the default of every member. */
 typedef struct {
@@ -512,6 +563,17 @@ typedef struct {
     size_t size;
     /* Unit, such as "V/m"; NULL: none. */
     const char *units;
+    /* Names of its axes, `ndims` of them: one for each index; of FB_STR the last extent, which counts bytes, has none.
+       NULL: they have no names. */
+    const char *const *dims;
+    /* Number of names. */
+    int ndims;
+    /* Number of coordinates. */
+    int ncoords;
+    /* Values along some of the axes, `ncoords` of them. */
+    const fb_coord *coords;
+    /* Attributes as a JSON object; NULL: none. fb_attr_put adds others, up to the end of the snapshot. */
+    const char *attrs;
 } fb_piece_opts;
 
 /* Begins the snapshot of a step; `time` may be NAN. One at a time in a run.
@@ -545,8 +607,9 @@ fb_status fb_snapshot_put(fb_snapshot *snapshot,
                           const int64_t *offset,
                           const int64_t *global);
 
-/* Copies an array into the snapshot, with a unit; `opts` may be NULL. `offset` and `global` say where
-   it lies in the whole array, as for fb_snapshot_put. */
+/* Copies an array into the snapshot, with a unit, names of its axes, coordinates and attributes; `opts` may be NULL.
+   `offset` and `global` say where it lies in the whole array, as for fb_snapshot_put. Ranks say the same of an array, or
+   one says it. FB_CONFLICT if an axis of that name has another coordinate, or another length, beside it. */
 fb_status fb_snapshot_put_with(fb_snapshot *snapshot,
                                const char *name,
                                const fb_array *array,
@@ -665,6 +728,20 @@ fb_status fb_snapshot_names(fb_snapshot *snapshot, char ***names, int64_t *count
 
 /* Describes one of its arrays. */
 fb_status fb_snapshot_info(fb_snapshot *snapshot, const char *name, fb_info *info);
+
+/* The names of the axes of one of its arrays, in the order of the indices; none when they have no names. Free them, in one
+   piece, with fb_free. */
+fb_status fb_snapshot_dims(fb_snapshot *snapshot,
+                           const char *name,
+                           char ***dims,
+                           int64_t *count);
+
+/* The coordinates of one of its arrays, one for each axis that has a name: the names of the arrays that hold them, which
+   fb_snapshot_info and fb_snapshot_get take; "" where an axis has none. Free them, in one piece, with fb_free. */
+fb_status fb_snapshot_coords(fb_snapshot *snapshot,
+                             const char *name,
+                             char ***coords,
+                             int64_t *count);
 
 /* Reads one of its arrays. Dtype and shape must be those stored. */
 fb_status fb_snapshot_get(fb_snapshot *snapshot, const char *name, const fb_array *array);
@@ -1737,6 +1814,46 @@ static inline const fb_array *fb_dense_f_(fb_array *array, int64_t *strides)
 #define FB_ONE(pointer, code) (&(fb_array){ .dtype = (code), .data = (void *)(pointer) })
 
 #endif
+
+/* --- what has attributes ----------------------------------------------------------------------
+
+       fb_attr_put(fb_of_run(run), "dt", FB_ONE(&dt, FB_F64));
+       fb_attr_set_str(fb_of_dataset(run, "E", 0), "solver", "spectral");
+       fb_attr_put(fb_of_array(snapshot, "E"), "box", FB_DENSE(box, FB_F64, 2)); */
+
+static inline fb_object fb_of_(fb_run *run, fb_snapshot *snapshot, const char *name, int64_t set)
+{
+    fb_object of;
+    of.run = run;
+    of.snapshot = snapshot;
+    of.name = name;
+    of.set = set;
+    return of;
+}
+
+/* The run itself. */
+static inline fb_object fb_of_run(fb_run *run)
+{
+    return fb_of_(run, 0, 0, 0);
+}
+
+/* A data set of a run. */
+static inline fb_object fb_of_dataset(fb_run *run, const char *name, int64_t set)
+{
+    return fb_of_(run, 0, name ? name : "", set);
+}
+
+/* A table of a run. */
+static inline fb_object fb_of_table(fb_run *run, const char *name)
+{
+    return fb_of_(run, 0, name ? name : "", FB_TABLE);
+}
+
+/* An array of a snapshot: of one being taken its attributes are set, of a complete one they are read. */
+static inline fb_object fb_of_array(fb_snapshot *snapshot, const char *name)
+{
+    return fb_of_(0, snapshot, name, 0);
+}
 
 /* --- arguments of calls -------------------------------------------------------------------
 

@@ -289,6 +289,46 @@ pub extern "C" fn fb_snapshot_info(
     })
 }
 
+/// The names of the axes of one of its arrays, in the order of the indices; none when they have no names. Free them, in one
+/// piece, with fb_free.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_snapshot_dims(
+    snapshot: *mut fb_snapshot,
+    name: *const c_char,
+    dims: *mut *mut *mut c_char,
+    count: *mut i64,
+) -> fb_status {
+    status(|| {
+        let object = handle::get(snapshot)?;
+        let (dims, count) = (given::out(dims, "dims")?, given::out(count, "count")?);
+        let found = object.kept()?.dataset(given::text(name, "name")?)?.dims;
+        count.set(found.len() as i64);
+        dims.set(memory::give_texts(&found)?);
+        Ok(())
+    })
+}
+
+/// The coordinates of one of its arrays, one for each axis that has a name: the names of the arrays that hold them, which
+/// fb_snapshot_info and fb_snapshot_get take; "" where an axis has none. Free them, in one piece, with fb_free.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_snapshot_coords(
+    snapshot: *mut fb_snapshot,
+    name: *const c_char,
+    coords: *mut *mut *mut c_char,
+    count: *mut i64,
+) -> fb_status {
+    status(|| {
+        let object = handle::get(snapshot)?;
+        let (coords, count) = (given::out(coords, "coords")?, given::out(count, "count")?);
+        let (kept, name) = (object.kept()?, given::text(name, "name")?);
+        let mut found = vec![String::new(); kept.dataset(name)?.dims.len()];
+        kept.coordinates(name)?.into_iter().for_each(|(axis, path)| found[axis] = path);
+        count.set(found.len() as i64);
+        coords.set(memory::give_texts(&found)?);
+        Ok(())
+    })
+}
+
 /// Reads one of its arrays. Dtype and shape must be those stored.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_snapshot_get(

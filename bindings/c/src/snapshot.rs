@@ -5,7 +5,10 @@ use std::ptr;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use forebay::{Allocated, ArrayMeta, ArrayOptions, Code, Error, Kept, Place, Result, Snapshot};
+use forebay::{
+    About, Allocated, ArrayMeta, ArrayOptions, Code, Coordinate, DType, Description, Error, Kept, Place,
+    Result, Snapshot, attribute_among,
+};
 
 use crate::arrays::{Given, fb_array};
 use crate::fault::{fb_status, status};
@@ -37,7 +40,8 @@ impl SnapshotObject {
         }
     }
 
-    fn taken(&self) -> Result<(&Snapshot, &Mutex<Vec<Allocated>>)> {
+    /// The one being taken, and its places.
+    pub fn taken(&self) -> Result<(&Snapshot, &Mutex<Vec<Allocated>>)> {
         match self {
             SnapshotObject::Taken { snapshot, rooms, .. } => Ok((snapshot, rooms)),
             SnapshotObject::Kept { snapshot, .. } => Err(Error::bad(format!(
@@ -59,6 +63,20 @@ impl SnapshotObject {
     }
 }
 
+/// The values along an axis of an array of a snapshot. They become an array of the snapshot, beside that one, under the
+/// name of the axis, and arrays beside each other share them.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fb_coord {
+    /// The axis: one of fb_piece_opts.dims.
+    pub dim: *const c_char,
+    /// One number for each index along the whole axis, of all ranks alike or of one: an array of one dimension; of FB_STR
+    /// one of two, the last of which counts bytes.
+    pub values: *const fb_array,
+    /// Unit, such as "m"; NULL: none.
+    pub units: *const c_char,
+}
+
 /// What may go with an array of a snapshot. Zero is the default of every member.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -67,10 +85,78 @@ pub struct fb_piece_opts {
     pub size: usize,
     /// Unit, such as "V/m"; NULL: none.
     pub units: *const c_char,
+    /// Names of its axes, `ndims` of them: one for each index; of FB_STR the last extent, which counts bytes, has none.
+    /// NULL: they have no names.
+    pub dims: *const *const c_char,
+    /// Number of names.
+    pub ndims: c_int,
+    /// Number of coordinates.
+    pub ncoords: c_int,
+    /// Values along some of the axes, `ncoords` of them.
+    pub coords: *const fb_coord,
+    /// Attributes as a JSON object; NULL: none. fb_attr_put adds others, up to the end of the snapshot.
+    pub attrs: *const c_char,
 }
 
 // SAFETY: numbers and pointers, the size first.
 unsafe impl Sized0 for fb_piece_opts {}
+
+/// What a caller says of an array, checked.
+struct Said<'a> {
+    units: &'a str,
+    description: Description,
+    coordinates: Vec<Coordinate<'a>>,
+}
+
+impl<'a> Said<'a> {
+    /// Of an array of that dtype.
+    fn of(opts: *const fb_piece_opts, dtype: DType) -> Result<Said<'a>> {
+        let opts = given::options(opts, "fb_piece_opts")?;
+        let dims = given::texts(opts.dims, counted(opts.dims, opts.ndims, "dims")?, "dims")?;
+        let coords =
+            given::slice(opts.coords, counted(opts.coords, opts.ncoords, "coords")?.into(), "coords")?;
+        if dims.is_empty() && !coords.is_empty() {
+            return Err(Error::bad("coords are given without dims; name each axis in dims, in its order"));
+        }
+        let mut description =
+            Description { dims: dims.iter().map(|d| (*d).to_owned()).collect(), ..Default::default() };
+        if let Some(attrs) = given::optional_text(opts.attrs, "attrs")? {
+            for (key, value) in forebay::attributes(attrs)?.into_iter().filter(|(_, value)| !value.is_null())
+            {
+                let value = attribute_among(&key, value, dtype)?;
+                description.attrs.insert(key, value);
+            }
+        }
+        Ok(Said {
+            units: given::optional_text(opts.units, "units")?.unwrap_or(""),
+            description,
+            coordinates: coords.iter().map(coordinate).collect::<Result<_>>()?,
+        })
+    }
+
+    fn options(&self, place: Place) -> ArrayOptions<'_> {
+        let about = About { description: &self.description, coordinates: &self.coordinates };
+        ArrayOptions { units: self.units, place, about: (!self.description.is_empty()).then_some(about) }
+    }
+}
+
+/// How many there are of what is given.
+fn counted<T>(given: *const T, count: c_int, what: &str) -> Result<c_int> {
+    match count == 0 && !given.is_null() {
+        true => Err(Error::bad(format!("{what} is given, and n{what} is 0; say how many there are"))),
+        false => Ok(count),
+    }
+}
+
+fn coordinate<'a>(one: &fb_coord) -> Result<Coordinate<'a>> {
+    let dim = given::text(one.dim, "the axis of a coordinate")?;
+    let of = |e: Error| e.within(format!("the coordinate {dim:?}"));
+    Ok(Coordinate {
+        dim,
+        view: Given::of(one.values, "values").and_then(|values| values.view()).map_err(of)?,
+        units: given::optional_text(one.units, "units")?.unwrap_or(""),
+    })
+}
 
 /// FB_APPEND in the place of an offset.
 const APPEND: usize = usize::MAX;
@@ -146,8 +232,9 @@ pub extern "C" fn fb_snapshot_put(
     fb_snapshot_put_with(snapshot, name, array, offset, global, ptr::null())
 }
 
-/// Copies an array into the snapshot, with a unit; `opts` may be NULL. `offset` and `global` say where
-/// it lies in the whole array, as for fb_snapshot_put.
+/// Copies an array into the snapshot, with a unit, names of its axes, coordinates and attributes; `opts` may be NULL.
+/// `offset` and `global` say where it lies in the whole array, as for fb_snapshot_put. Ranks say the same of an array, or
+/// one says it. FB_CONFLICT if an axis of that name has another coordinate, or another length, beside it.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_snapshot_put_with(
     snapshot: *mut fb_snapshot,
@@ -160,11 +247,10 @@ pub extern "C" fn fb_snapshot_put_with(
     status(|| {
         let object = handle::get(snapshot)?;
         let name = given::text(name, "name")?;
-        let opts = given::options(opts, "fb_piece_opts")?;
-        let units = given::optional_text(opts.units, "units")?.unwrap_or("");
         let given = Given::of(array, "array")?;
+        let said = Said::of(opts, given.meta.dtype)?;
         let place = place(&given.meta, offset, global)?;
-        object.taken()?.0.put(name, given.view()?, ArrayOptions { units, place, about: None })
+        object.taken()?.0.put(name, given.view()?, said.options(place))
     })
 }
 
@@ -188,14 +274,9 @@ pub extern "C" fn fb_snapshot_allocate(
         let meta = Given::of(array, "array")?.dense()?;
         let wanted = given::value(array, "array")?;
         let out = given::out(array, "array")?;
-        let opts = given::options(opts, "fb_piece_opts")?;
-        let units = given::optional_text(opts.units, "units")?.unwrap_or("");
+        let said = Said::of(opts, meta.dtype)?;
         let (snapshot, rooms) = object.taken()?;
-        let room = snapshot.allocate(
-            name,
-            meta,
-            ArrayOptions { units, place: place(&meta, offset, global)?, about: None },
-        )?;
+        let room = snapshot.allocate(name, meta, said.options(place(&meta, offset, global)?))?;
         out.set(fb_array { data: room.as_mut_ptr().cast(), ..wanted });
         rooms.lock().unwrap_or_else(PoisonError::into_inner).push(room);
         Ok(())

@@ -88,6 +88,46 @@ static inline const fb_array *fb_dense_f_(fb_array *array, int64_t *strides)
 
 #endif
 
+/* --- what has attributes ----------------------------------------------------------------------
+
+       fb_attr_put(fb_of_run(run), "dt", FB_ONE(&dt, FB_F64));
+       fb_attr_set_str(fb_of_dataset(run, "E", 0), "solver", "spectral");
+       fb_attr_put(fb_of_array(snapshot, "E"), "box", FB_DENSE(box, FB_F64, 2)); */
+
+static inline fb_object fb_of_(fb_run *run, fb_snapshot *snapshot, const char *name, int64_t set)
+{
+    fb_object of;
+    of.run = run;
+    of.snapshot = snapshot;
+    of.name = name;
+    of.set = set;
+    return of;
+}
+
+/* The run itself. */
+static inline fb_object fb_of_run(fb_run *run)
+{
+    return fb_of_(run, 0, 0, 0);
+}
+
+/* A data set of a run. */
+static inline fb_object fb_of_dataset(fb_run *run, const char *name, int64_t set)
+{
+    return fb_of_(run, 0, name ? name : "", set);
+}
+
+/* A table of a run. */
+static inline fb_object fb_of_table(fb_run *run, const char *name)
+{
+    return fb_of_(run, 0, name ? name : "", FB_TABLE);
+}
+
+/* An array of a snapshot: of one being taken its attributes are set, of a complete one they are read. */
+static inline fb_object fb_of_array(fb_snapshot *snapshot, const char *name)
+{
+    return fb_of_(0, snapshot, name, 0);
+}
+
 /* --- arguments of calls -------------------------------------------------------------------
 
    One for each parameter of the signature, results included:

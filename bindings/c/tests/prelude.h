@@ -44,7 +44,7 @@ extern "C" {
 #define FB_NO_END INT64_MAX
 /* As a set number, where a function says so: all sets. */
 #define FB_ALL_SETS INT64_MIN
-/* As a set number of fb_attr_...: the table of that name. */
+/* As the set number of an fb_object: the table of that name. */
 #define FB_TABLE (INT64_MIN + 1)
 /* As an offset of fb_snapshot_put: behind the arrays of lower ranks, along axis 0. */
 #define FB_APPEND FB_ADDRESS_(-1)

@@ -91,4 +91,20 @@ typedef struct {
     argument values;
 } column_values;
 
+/* The values along an axis; the twin of fb_coordinate. */
+typedef struct {
+    char dim[FB_NAME_ROOM];
+    char units[FB_NAME_ROOM];
+    argument values;
+} coordinate;
+
+/* What goes with an array of a snapshot; the twin of said_of_array. */
+typedef struct {
+    const char *units;
+    const char *attrs;
+    const char *const *dims;
+    const coordinate *coords;
+    int ndims, ncoords;
+} said_of_array;
+
 #endif

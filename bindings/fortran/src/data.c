@@ -220,33 +220,125 @@ static const int64_t *offset_of(int where, const int64_t *offset)
     return where == WHOLE ? NULL : where == BEHIND ? FB_APPEND : offset;
 }
 
-fb_status fbf_snapshot_put(fb_snapshot *snapshot, const char *name, fb_dtype dtype, int truth, const CFI_cdesc_t *array,
-                           int where, const int64_t *offset, const int64_t *global, const char *units)
+/* The coordinates as the library takes them, and memory for those that it keeps otherwise. */
+struct coordinates {
+    fb_coord made[FB_MAX_RANK];
+    struct passed passed[FB_MAX_RANK];
+};
+
+static fb_status coordinates_of(const said_of_array *said, struct coordinates *c)
 {
-    const fb_piece_opts opts = {.size = sizeof opts, .units = units};
+    memset(c, 0, sizeof *c);
+    if (said->ncoords > FB_MAX_RANK)
+        return refuse(FB_BAD_ARGUMENT, "%d coordinates were given; there is at most one for each axis", said->ncoords);
+    for (int i = 0; i < said->ncoords; i++) {
+        const coordinate *from = &said->coords[i];
+        if (from->values.given == UNFIT)
+            return refuse(FB_BAD_ARGUMENT, "the array of the coordinate %s is not allocated", from->dim);
+        fb_status status = pass_in(&from->values.elements, from->values.dtype, &c->passed[i]);
+        if (status != FB_OK)
+            return status;
+        c->made[i] = (fb_coord){.dim = from->dim, .values = &c->passed[i].array, .units = *from->units ? from->units : NULL};
+    }
+    return FB_OK;
+}
+
+static void coordinates_free(struct coordinates *c)
+{
+    for (int i = 0; i < FB_MAX_RANK; i++)
+        pass_free(&c->passed[i]);
+}
+
+static fb_piece_opts options_of(const said_of_array *said, const struct coordinates *c)
+{
+    return (fb_piece_opts){.size = sizeof(fb_piece_opts),
+                           .units = said->units,
+                           .dims = said->ndims ? said->dims : NULL,
+                           .ndims = said->ndims,
+                           .coords = said->ncoords ? c->made : NULL,
+                           .ncoords = said->ncoords,
+                           .attrs = said->attrs};
+}
+
+fb_status fbf_snapshot_put(fb_snapshot *snapshot, const char *name, fb_dtype dtype, int truth, const CFI_cdesc_t *array,
+                           int where, const int64_t *offset, const int64_t *global, const said_of_array *said)
+{
+    struct coordinates c;
     struct elements e;
     struct passed p = {0};
-    fb_status status = elements_of(array, dtype, truth, &e);
+    fb_status status = coordinates_of(said, &c);
+    const fb_piece_opts opts = options_of(said, &c);
+    if (status == FB_OK)
+        status = elements_of(array, dtype, truth, &e);
     if (status == FB_OK)
         status = pass_in(&e, dtype, &p);
     if (status == FB_OK)
         status = fb_snapshot_put_with(snapshot, name, &p.array, offset_of(where, offset), where == BLOCK ? global : NULL, &opts);
     pass_free(&p);
+    coordinates_free(&c);
     return status;
 }
 
 fb_status fbf_snapshot_allocate(fb_snapshot *snapshot, const char *name, fb_dtype dtype, CFI_cdesc_t *pointer, int ndim,
                                 const int64_t *local, int where, const int64_t *offset, const int64_t *global,
-                                const char *units)
+                                const said_of_array *said)
 {
-    const fb_piece_opts opts = {.size = sizeof opts, .units = units};
+    struct coordinates c;
     struct passed p = {0};
     if (ndim != pointer->rank)
         return refuse(FB_BAD_ARGUMENT, "shape has %d extents, the pointer rank %d", ndim, pointer->rank);
+    fb_status status = coordinates_of(said, &c);
+    const fb_piece_opts opts = options_of(said, &c);
     first_fastest(&p, dtype, ndim, local, NULL);
-    fb_status status = fb_snapshot_allocate(snapshot, name, &p.array, offset_of(where, offset), where == BLOCK ? global : NULL, &opts);
+    if (status == FB_OK)
+        status = fb_snapshot_allocate(snapshot, name, &p.array, offset_of(where, offset), where == BLOCK ? global : NULL, &opts);
+    coordinates_free(&c);
     return status == FB_OK ? point(pointer, p.array.data, FB_COLUMN_MAJOR, local) : status;
 }
+
+/* --- attributes ------------------------------------------------------------------------------------- */
+
+/* Structures go by their address: not every compiler hands one over by value. */
+
+fb_status fbf_attr_put(const fb_object *of, const char *key, fb_dtype dtype, int truth, const CFI_cdesc_t *value)
+{
+    struct elements e;
+    struct passed p = {0};
+    fb_status status = elements_of(value, dtype, truth, &e);
+    if (status == FB_OK)
+        status = pass_in(&e, dtype, &p);
+    if (status == FB_OK)
+        status = fb_attr_put(*of, key, &p.array);
+    pass_free(&p);
+    return status;
+}
+
+fb_status fbf_attr_get(const fb_object *of, const char *key, fb_dtype dtype, int truth, const CFI_cdesc_t *value)
+{
+    struct elements e;
+    struct passed p = {0};
+    fb_status status = elements_of(value, dtype, truth, &e);
+    if (status == FB_OK)
+        status = pass_out(&e, dtype, &p);
+    if (status == FB_OK)
+        status = fb_attr_get(*of, key, &p.array);
+    if (status == FB_OK)
+        pass_back(&e, &p);
+    pass_free(&p);
+    return status;
+}
+
+fb_status fbf_attr_info(const fb_object *of, const char *key, fb_info *info) { return fb_attr_info(*of, key, info); }
+
+fb_status fbf_attr_get_str(const fb_object *of, const char *key, char **text) { return fb_attr_get_str(*of, key, text); }
+
+fb_status fbf_attr_set_json(const fb_object *of, const char *json) { return fb_attr_set_json(*of, json); }
+
+fb_status fbf_attr_get_json(const fb_object *of, char **json) { return fb_attr_get_json(*of, json); }
+
+fb_status fbf_attr_delete(const fb_object *of, const char *key) { return fb_attr_delete(*of, key); }
+
+fb_status fbf_attr_has(const fb_object *of, const char *key, int *has) { return fb_attr_has(*of, key, has); }
 
 /* --- references ------------------------------------------------------------------------------------- */
 

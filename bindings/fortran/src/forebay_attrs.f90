@@ -1,224 +1,49 @@
-!> Descriptors: the attributes of a run, of a table (`table`), or of a data set (`name` and `set`).
+!> Descriptors: the attributes of a run, of a table (`table`), of a data set (`name` and `set`), or of an array of a snapshot.
+!
+! Numbers, truth values and arrays are set and read by the modules of their elements. Here is the rest.
 
 module forebay_attrs
   use, intrinsic :: iso_c_binding
   use forebay_base
   use forebay_constants
-  use forebay_library
+  use forebay_places
+  use forebay_shim
+  use forebay_structures, only: lib_info_struct
   implicit none
   private
-  public :: fb_attr_set, fb_attr_set_json, fb_attr_get, fb_attr_get_json, fb_attr_delete, fb_attr_has
+  public :: fb_attr_get, fb_attr_get_alloc, fb_attr_kind, fb_attr_set_json, fb_attr_get_json, fb_attr_delete, fb_attr_has
 
-  !> Sets an attribute to a number, a truth value or a text.
-  interface fb_attr_set
-    module procedure set_f64, set_f32, set_i64, set_i32, set_logical, set_str
-  end interface fb_attr_set
-
-  !> Reads an attribute that is a number, a truth value or a text.
+  !> Reads an attribute that is a text into a variable that gets its length.
   interface fb_attr_get
-    module procedure get_f64, get_i64, get_i32, get_logical, get_str
+    module procedure get_str, array_get_str
   end interface fb_attr_get
-
-  !> An attribute, or, without a key, all of one owner.
-  type :: attribute
-    type(c_ptr) :: owner = c_null_ptr, key = c_null_ptr
-    integer(c_int64_t) :: set = 0
-    character(kind=c_char), allocatable :: c_owner(:), c_key(:)
-  end type attribute
+  !> Reads an attribute that is a list of texts into an array that is allocated for it.
+  interface fb_attr_get_alloc
+    module procedure get_texts, array_get_texts
+  end interface fb_attr_get_alloc
+  !> What an attribute is: its dtype, such as FB_F64, and its shape, without extents for a single number; the last extent of
+  !> texts is their length. 0 is what is neither a number nor a text nor an array; fb_attr_get_json reads it.
+  interface fb_attr_kind
+    module procedure run_attr_kind, array_attr_kind
+  end interface fb_attr_kind
+  !> Sets several attributes of any kind: a JSON object. Null values delete.
+  interface fb_attr_set_json
+    module procedure set_json, array_set_json
+  end interface fb_attr_set_json
+  !> Reads all attributes as a JSON object.
+  interface fb_attr_get_json
+    module procedure get_json, array_get_json
+  end interface fb_attr_get_json
+  !> Deletes an attribute; one that is not there is nothing.
+  interface fb_attr_delete
+    module procedure delete, array_delete
+  end interface fb_attr_delete
+  !> Whether there is such an attribute.
+  interface fb_attr_has
+    module procedure has_one, array_has
+  end interface fb_attr_has
 
 contains
-
-  !> What is meant: its owner's name and set, and its key, as C has them.
-  function find(one, name, set, table, key) result(status)
-    type(attribute), target, intent(inout) :: one
-    character(len=*), intent(in), optional :: name, table, key
-    class(*), intent(in), optional :: set
-    integer(c_int) :: status
-    status = whole(set, one%set)
-    one%key = text(key, one%c_key)
-    if (present(table)) then
-      one%set = FB_OF_TABLE
-      one%owner = text(table, one%c_owner)
-      if (present(name)) status = note('an attribute is of a table or of a data set, not of both')
-    else
-      one%owner = text(name, one%c_owner)
-    end if
-  end function find
-
-  subroutine set_f64(run, key, value, name, set, table, stat, errmsg)
-    type(fb_run), intent(in) :: run
-    character(len=*), intent(in) :: key
-    real(c_double), intent(in) :: value
-    character(len=*), intent(in), optional :: name, table
-    class(*), intent(in), optional :: set
-    integer, intent(out), optional :: stat
-    character(len=*), intent(inout), optional :: errmsg
-    type(attribute), target :: one
-    integer(c_int) :: status
-    status = find(one, name, set, table, key)
-    if (status == FB_OK) status = lib_attr_set_f64(id(run%at), one%owner, one%set, one%key, value)
-    call settle(status, stat, errmsg)
-  end subroutine set_f64
-
-  subroutine set_f32(run, key, value, name, set, table, stat, errmsg)
-    type(fb_run), intent(in) :: run
-    character(len=*), intent(in) :: key
-    real(c_float), intent(in) :: value
-    character(len=*), intent(in), optional :: name, table
-    class(*), intent(in), optional :: set
-    integer, intent(out), optional :: stat
-    character(len=*), intent(inout), optional :: errmsg
-    call set_f64(run, key, real(value, c_double), name, set, table, stat, errmsg)
-  end subroutine set_f32
-
-  subroutine set_i64(run, key, value, name, set, table, stat, errmsg)
-    type(fb_run), intent(in) :: run
-    character(len=*), intent(in) :: key
-    integer(c_int64_t), intent(in) :: value
-    character(len=*), intent(in), optional :: name, table
-    class(*), intent(in), optional :: set
-    integer, intent(out), optional :: stat
-    character(len=*), intent(inout), optional :: errmsg
-    type(attribute), target :: one
-    integer(c_int) :: status
-    status = find(one, name, set, table, key)
-    if (status == FB_OK) status = lib_attr_set_i64(id(run%at), one%owner, one%set, one%key, value)
-    call settle(status, stat, errmsg)
-  end subroutine set_i64
-
-  subroutine set_i32(run, key, value, name, set, table, stat, errmsg)
-    type(fb_run), intent(in) :: run
-    character(len=*), intent(in) :: key
-    integer(c_int32_t), intent(in) :: value
-    character(len=*), intent(in), optional :: name, table
-    class(*), intent(in), optional :: set
-    integer, intent(out), optional :: stat
-    character(len=*), intent(inout), optional :: errmsg
-    call set_i64(run, key, int(value, c_int64_t), name, set, table, stat, errmsg)
-  end subroutine set_i32
-
-  !> By way of JSON, which knows truth values.
-  subroutine set_logical(run, key, value, name, set, table, stat, errmsg)
-    type(fb_run), intent(in) :: run
-    character(len=*), intent(in) :: key
-    logical, intent(in) :: value
-    character(len=*), intent(in), optional :: name, table
-    class(*), intent(in), optional :: set
-    integer, intent(out), optional :: stat
-    character(len=*), intent(inout), optional :: errmsg
-    integer :: i
-    character(len=:), allocatable :: quoted
-    quoted = ''
-    do i = 1, len_trim(key)
-      if (key(i:i) == '"' .or. key(i:i) == '\') quoted = quoted//'\'
-      quoted = quoted//key(i:i)
-    end do
-    call fb_attr_set_json(run, '{"'//quoted//'":'//trim(merge('true ', 'false', value))//'}', name, set, table, stat, errmsg)
-  end subroutine set_logical
-
-  subroutine set_str(run, key, value, name, set, table, stat, errmsg)
-    type(fb_run), intent(in) :: run
-    character(len=*), intent(in) :: key, value
-    character(len=*), intent(in), optional :: name, table
-    class(*), intent(in), optional :: set
-    integer, intent(out), optional :: stat
-    character(len=*), intent(inout), optional :: errmsg
-    type(attribute), target :: one
-    character(kind=c_char), allocatable, target :: c_value(:)
-    integer(c_int) :: status
-    status = find(one, name, set, table, key)
-    if (status == FB_OK) status = lib_attr_set_str(id(run%at), one%owner, one%set, one%key, text(value, c_value))
-    call settle(status, stat, errmsg)
-  end subroutine set_str
-
-  !> Sets several attributes of any kind: a JSON object. Null values delete.
-  subroutine fb_attr_set_json(run, json, name, set, table, stat, errmsg)
-    type(fb_run), intent(in) :: run
-    character(len=*), intent(in) :: json
-    character(len=*), intent(in), optional :: name, table
-    class(*), intent(in), optional :: set
-    integer, intent(out), optional :: stat
-    character(len=*), intent(inout), optional :: errmsg
-    type(attribute), target :: one
-    character(kind=c_char), allocatable, target :: c_json(:)
-    integer(c_int) :: status
-    status = find(one, name, set, table)
-    if (status == FB_OK) status = lib_attr_set_json(id(run%at), one%owner, one%set, text(json, c_json))
-    call settle(status, stat, errmsg)
-  end subroutine fb_attr_set_json
-
-  subroutine get_f64(run, key, value, name, set, table, stat, errmsg)
-    type(fb_run), intent(in) :: run
-    character(len=*), intent(in) :: key
-    real(c_double), intent(inout), target :: value
-    character(len=*), intent(in), optional :: name, table
-    class(*), intent(in), optional :: set
-    integer, intent(out), optional :: stat
-    character(len=*), intent(inout), optional :: errmsg
-    type(attribute), target :: one
-    integer(c_int) :: status
-    status = find(one, name, set, table, key)
-    if (status == FB_OK) status = lib_attr_get_f64(id(run%at), one%owner, one%set, one%key, c_loc(value))
-    call settle(status, stat, errmsg)
-  end subroutine get_f64
-
-  !> Reads an attribute that is an integer, or a truth value.
-  function read_i64(run, key, value, name, set, table) result(status)
-    type(fb_run), intent(in) :: run
-    character(len=*), intent(in) :: key
-    integer(c_int64_t), intent(inout), target :: value
-    character(len=*), intent(in), optional :: name, table
-    class(*), intent(in), optional :: set
-    integer(c_int) :: status
-    type(attribute), target :: one
-    status = find(one, name, set, table, key)
-    if (status == FB_OK) status = lib_attr_get_i64(id(run%at), one%owner, one%set, one%key, c_loc(value))
-  end function read_i64
-
-  subroutine get_i64(run, key, value, name, set, table, stat, errmsg)
-    type(fb_run), intent(in) :: run
-    character(len=*), intent(in) :: key
-    integer(c_int64_t), intent(inout) :: value
-    character(len=*), intent(in), optional :: name, table
-    class(*), intent(in), optional :: set
-    integer, intent(out), optional :: stat
-    character(len=*), intent(inout), optional :: errmsg
-    call settle(read_i64(run, key, value, name, set, table), stat, errmsg)
-  end subroutine get_i64
-
-  subroutine get_i32(run, key, value, name, set, table, stat, errmsg)
-    type(fb_run), intent(in) :: run
-    character(len=*), intent(in) :: key
-    integer(c_int32_t), intent(inout) :: value
-    character(len=*), intent(in), optional :: name, table
-    class(*), intent(in), optional :: set
-    integer, intent(out), optional :: stat
-    character(len=*), intent(inout), optional :: errmsg
-    integer(c_int64_t) :: wide
-    integer(c_int) :: status
-    wide = 0
-    status = read_i64(run, key, wide, name, set, table)
-    if (status == FB_OK .and. abs(wide) > huge(value)) &
-        status = note('the attribute '//trim(key)//' is too great for an integer of 4 bytes; give one of 8')
-    if (status == FB_OK) value = int(wide, c_int32_t)
-    call settle(status, stat, errmsg)
-  end subroutine get_i32
-
-  subroutine get_logical(run, key, value, name, set, table, stat, errmsg)
-    type(fb_run), intent(in) :: run
-    character(len=*), intent(in) :: key
-    logical, intent(inout) :: value
-    character(len=*), intent(in), optional :: name, table
-    class(*), intent(in), optional :: set
-    integer, intent(out), optional :: stat
-    character(len=*), intent(inout), optional :: errmsg
-    integer(c_int64_t) :: truth
-    integer(c_int) :: status
-    truth = 0
-    status = read_i64(run, key, truth, name, set, table)
-    if (status == FB_OK) value = truth /= 0
-    call settle(status, stat, errmsg)
-  end subroutine get_logical
 
   subroutine get_str(run, key, value, name, set, table, stat, errmsg)
     type(fb_run), intent(in) :: run
@@ -232,14 +57,126 @@ contains
     integer(c_int) :: status
     type(c_ptr) :: where
     where = c_null_ptr
-    status = find(one, name, set, table, key)
-    if (status == FB_OK) status = lib_attr_get_str(id(run%at), one%owner, one%set, one%key, where)
+    status = object_of(run, name, set, table, key, one)
+    if (status == FB_OK) status = fbf_attr_get_str(one%of, one%key, where)
     if (status == FB_OK) call text_taken(where, value)
     call settle(status, stat, errmsg)
   end subroutine get_str
 
-  !> Reads all attributes as a JSON object.
-  subroutine fb_attr_get_json(run, json, name, set, table, stat, errmsg)
+  subroutine array_get_str(snapshot, key, value, name, stat, errmsg)
+    type(fb_snapshot), intent(in) :: snapshot
+    character(len=*), intent(in) :: key, name
+    character(len=:), allocatable, intent(inout) :: value
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    type(attribute), target :: one
+    integer(c_int) :: status
+    type(c_ptr) :: where
+    where = c_null_ptr
+    status = array_of(snapshot, name, key, one)
+    if (status == FB_OK) status = fbf_attr_get_str(one%of, one%key, where)
+    if (status == FB_OK) call text_taken(where, value)
+    call settle(status, stat, errmsg)
+  end subroutine array_get_str
+
+  subroutine get_texts(run, key, value, name, set, table, stat, errmsg)
+    type(fb_run), intent(in) :: run
+    character(len=*), intent(in) :: key
+    character(len=*), allocatable, intent(inout) :: value(:)
+    character(len=*), intent(in), optional :: name, table
+    class(*), intent(in), optional :: set
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    type(attribute), target :: one
+    integer(c_int) :: status
+    status = object_of(run, name, set, table, key, one)
+    if (status == FB_OK) status = make(value, one, key)
+    if (status == FB_OK) status = fbf_attr_get(one%of, one%key, FB_STR, 1, value)
+    call settle(status, stat, errmsg)
+  end subroutine get_texts
+
+  subroutine array_get_texts(snapshot, key, value, name, stat, errmsg)
+    type(fb_snapshot), intent(in) :: snapshot
+    character(len=*), intent(in) :: key, name
+    character(len=*), allocatable, intent(inout) :: value(:)
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    type(attribute), target :: one
+    integer(c_int) :: status
+    status = array_of(snapshot, name, key, one)
+    if (status == FB_OK) status = make(value, one, key)
+    if (status == FB_OK) status = fbf_attr_get(one%of, one%key, FB_STR, 1, value)
+    call settle(status, stat, errmsg)
+  end subroutine array_get_texts
+
+  subroutine run_attr_kind(run, key, kind, name, set, table, shape, stat, errmsg)
+    type(fb_run), intent(in) :: run
+    character(len=*), intent(in) :: key
+    integer, intent(out) :: kind
+    integer(c_int64_t), allocatable, intent(inout), optional :: shape(:)
+    character(len=*), intent(in), optional :: name, table
+    class(*), intent(in), optional :: set
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    type(attribute), target :: one
+    type(lib_info_struct) :: info
+    integer(c_int) :: status
+    status = object_of(run, name, set, table, key, one)
+    if (status == FB_OK) status = fbf_attr_info(one%of, one%key, info)
+    kind = 0
+    if (status == FB_OK) kind = info%dtype
+    if (status == FB_OK .and. present(shape)) shape = info%shape(:info%ndim)
+    call settle(status, stat, errmsg)
+  end subroutine run_attr_kind
+
+  subroutine array_attr_kind(snapshot, key, kind, name, shape, stat, errmsg)
+    type(fb_snapshot), intent(in) :: snapshot
+    character(len=*), intent(in) :: key, name
+    integer, intent(out) :: kind
+    integer(c_int64_t), allocatable, intent(inout), optional :: shape(:)
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    type(attribute), target :: one
+    type(lib_info_struct) :: info
+    integer(c_int) :: status
+    status = array_of(snapshot, name, key, one)
+    if (status == FB_OK) status = fbf_attr_info(one%of, one%key, info)
+    kind = 0
+    if (status == FB_OK) kind = info%dtype
+    if (status == FB_OK .and. present(shape)) shape = info%shape(:info%ndim)
+    call settle(status, stat, errmsg)
+  end subroutine array_attr_kind
+
+  subroutine set_json(run, json, name, set, table, stat, errmsg)
+    type(fb_run), intent(in) :: run
+    character(len=*), intent(in) :: json
+    character(len=*), intent(in), optional :: name, table
+    class(*), intent(in), optional :: set
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    type(attribute), target :: one
+    character(kind=c_char), allocatable, target :: c_json(:)
+    integer(c_int) :: status
+    status = object_of(run, name, set, table, one=one)
+    if (status == FB_OK) status = fbf_attr_set_json(one%of, text(json, c_json))
+    call settle(status, stat, errmsg)
+  end subroutine set_json
+
+  subroutine array_set_json(snapshot, json, name, stat, errmsg)
+    type(fb_snapshot), intent(in) :: snapshot
+    character(len=*), intent(in) :: name
+    character(len=*), intent(in) :: json
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    type(attribute), target :: one
+    character(kind=c_char), allocatable, target :: c_json(:)
+    integer(c_int) :: status
+    status = array_of(snapshot, name, one=one)
+    if (status == FB_OK) status = fbf_attr_set_json(one%of, text(json, c_json))
+    call settle(status, stat, errmsg)
+  end subroutine array_set_json
+
+  subroutine get_json(run, json, name, set, table, stat, errmsg)
     type(fb_run), intent(in) :: run
     character(len=:), allocatable, intent(inout) :: json
     character(len=*), intent(in), optional :: name, table
@@ -250,14 +187,29 @@ contains
     integer(c_int) :: status
     type(c_ptr) :: where
     where = c_null_ptr
-    status = find(one, name, set, table)
-    if (status == FB_OK) status = lib_attr_get_json(id(run%at), one%owner, one%set, where)
+    status = object_of(run, name, set, table, one=one)
+    if (status == FB_OK) status = fbf_attr_get_json(one%of, where)
     if (status == FB_OK) call text_taken(where, json)
     call settle(status, stat, errmsg)
-  end subroutine fb_attr_get_json
+  end subroutine get_json
 
-  !> Deletes an attribute; one that is not there is nothing.
-  subroutine fb_attr_delete(run, key, name, set, table, stat, errmsg)
+  subroutine array_get_json(snapshot, json, name, stat, errmsg)
+    type(fb_snapshot), intent(in) :: snapshot
+    character(len=*), intent(in) :: name
+    character(len=:), allocatable, intent(inout) :: json
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    type(attribute), target :: one
+    integer(c_int) :: status
+    type(c_ptr) :: where
+    where = c_null_ptr
+    status = array_of(snapshot, name, one=one)
+    if (status == FB_OK) status = fbf_attr_get_json(one%of, where)
+    if (status == FB_OK) call text_taken(where, json)
+    call settle(status, stat, errmsg)
+  end subroutine array_get_json
+
+  subroutine delete(run, key, name, set, table, stat, errmsg)
     type(fb_run), intent(in) :: run
     character(len=*), intent(in) :: key
     character(len=*), intent(in), optional :: name, table
@@ -266,13 +218,24 @@ contains
     character(len=*), intent(inout), optional :: errmsg
     type(attribute), target :: one
     integer(c_int) :: status
-    status = find(one, name, set, table, key)
-    if (status == FB_OK) status = lib_attr_delete(id(run%at), one%owner, one%set, one%key)
+    status = object_of(run, name, set, table, key, one)
+    if (status == FB_OK) status = fbf_attr_delete(one%of, one%key)
     call settle(status, stat, errmsg)
-  end subroutine fb_attr_delete
+  end subroutine delete
 
-  !> Whether there is such an attribute.
-  subroutine fb_attr_has(run, key, has, name, set, table, stat, errmsg)
+  subroutine array_delete(snapshot, key, name, stat, errmsg)
+    type(fb_snapshot), intent(in) :: snapshot
+    character(len=*), intent(in) :: key, name
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    type(attribute), target :: one
+    integer(c_int) :: status
+    status = array_of(snapshot, name, key, one)
+    if (status == FB_OK) status = fbf_attr_delete(one%of, one%key)
+    call settle(status, stat, errmsg)
+  end subroutine array_delete
+
+  subroutine has_one(run, key, has, name, set, table, stat, errmsg)
     type(fb_run), intent(in) :: run
     character(len=*), intent(in) :: key
     logical, intent(inout) :: has
@@ -283,10 +246,41 @@ contains
     type(attribute), target :: one
     integer(c_int) :: status, answer
     answer = 0
-    status = find(one, name, set, table, key)
-    if (status == FB_OK) status = lib_attr_has(id(run%at), one%owner, one%set, one%key, answer)
+    status = object_of(run, name, set, table, key, one)
+    if (status == FB_OK) status = fbf_attr_has(one%of, one%key, answer)
     if (status == FB_OK) has = answer /= 0
     call settle(status, stat, errmsg)
-  end subroutine fb_attr_has
+  end subroutine has_one
+
+  subroutine array_has(snapshot, key, has, name, stat, errmsg)
+    type(fb_snapshot), intent(in) :: snapshot
+    character(len=*), intent(in) :: key, name
+    logical, intent(inout) :: has
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    type(attribute), target :: one
+    integer(c_int) :: status, answer
+    answer = 0
+    status = array_of(snapshot, name, key, one)
+    if (status == FB_OK) status = fbf_attr_has(one%of, one%key, answer)
+    if (status == FB_OK) has = answer /= 0
+    call settle(status, stat, errmsg)
+  end subroutine array_has
+
+  !> Allocates an array for an attribute that is a list of texts.
+  function make(value, one, key) result(status)
+    character(len=*), allocatable, intent(inout) :: value(:)
+    type(attribute), intent(in) :: one
+    character(len=*), intent(in) :: key
+    integer(c_int) :: status
+    type(lib_info_struct) :: info
+    integer :: bad
+    status = fbf_attr_info(one%of, one%key, info)
+    if (status == FB_OK) status = fits(2, info, int(FB_STR, c_int), key)
+    if (status /= FB_OK) return
+    if (allocated(value)) deallocate (value)
+    allocate (value(info%shape(1)), stat=bad)
+    if (bad /= 0) status = note('there is no memory for '//key)
+  end function make
 
 end module forebay_attrs

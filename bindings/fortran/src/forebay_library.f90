@@ -4,6 +4,7 @@
 
 module forebay_library
   use, intrinsic :: iso_c_binding, only: c_double, c_funptr, c_int, c_int32_t, c_int64_t, c_ptr, c_size_t
+  use forebay_structures, only: lib_object_struct
   implicit none
   public
 
@@ -128,64 +129,73 @@ module forebay_library
       type(c_ptr), value :: run, from, to
       integer(c_int64_t), intent(inout), optional :: count
     end function lib_copy
-    integer(c_int) function lib_attr_set_f64(run, name, set, key, value) &
-        bind(c, name='fb_attr_set_f64')
+    integer(c_int) function lib_attr_put(of, key, value) bind(c, name='fb_attr_put')
       import
-      type(c_ptr), value :: run, name, key
-      integer(c_int64_t), value :: set
+      type(lib_object_struct), value :: of
+      type(c_ptr), value :: key, value
+    end function lib_attr_put
+    integer(c_int) function lib_attr_get(of, key, value) bind(c, name='fb_attr_get')
+      import
+      type(lib_object_struct), value :: of
+      type(c_ptr), value :: key, value
+    end function lib_attr_get
+    integer(c_int) function lib_attr_info(of, key, info) bind(c, name='fb_attr_info')
+      import
+      type(lib_object_struct), value :: of
+      type(c_ptr), value :: key, info
+    end function lib_attr_info
+    integer(c_int) function lib_attr_set_f64(of, key, value) bind(c, name='fb_attr_set_f64')
+      import
+      type(lib_object_struct), value :: of
+      type(c_ptr), value :: key
       real(c_double), value :: value
     end function lib_attr_set_f64
-    integer(c_int) function lib_attr_set_i64(run, name, set, key, value) &
-        bind(c, name='fb_attr_set_i64')
+    integer(c_int) function lib_attr_set_i64(of, key, value) bind(c, name='fb_attr_set_i64')
       import
-      type(c_ptr), value :: run, name, key
-      integer(c_int64_t), value :: set, value
+      type(lib_object_struct), value :: of
+      type(c_ptr), value :: key
+      integer(c_int64_t), value :: value
     end function lib_attr_set_i64
-    integer(c_int) function lib_attr_set_str(run, name, set, key, value) &
-        bind(c, name='fb_attr_set_str')
+    integer(c_int) function lib_attr_set_str(of, key, value) bind(c, name='fb_attr_set_str')
       import
-      type(c_ptr), value :: run, name, key, value
-      integer(c_int64_t), value :: set
+      type(lib_object_struct), value :: of
+      type(c_ptr), value :: key, value
     end function lib_attr_set_str
-    integer(c_int) function lib_attr_set_json(run, name, set, json) bind(c, name='fb_attr_set_json')
+    integer(c_int) function lib_attr_set_json(of, json) bind(c, name='fb_attr_set_json')
       import
-      type(c_ptr), value :: run, name, json
-      integer(c_int64_t), value :: set
+      type(lib_object_struct), value :: of
+      type(c_ptr), value :: json
     end function lib_attr_set_json
-    integer(c_int) function lib_attr_get_f64(run, name, set, key, value) &
-        bind(c, name='fb_attr_get_f64')
+    integer(c_int) function lib_attr_get_f64(of, key, value) bind(c, name='fb_attr_get_f64')
       import
-      type(c_ptr), value :: run, name, key, value
-      integer(c_int64_t), value :: set
+      type(lib_object_struct), value :: of
+      type(c_ptr), value :: key, value
     end function lib_attr_get_f64
-    integer(c_int) function lib_attr_get_i64(run, name, set, key, value) &
-        bind(c, name='fb_attr_get_i64')
+    integer(c_int) function lib_attr_get_i64(of, key, value) bind(c, name='fb_attr_get_i64')
       import
-      type(c_ptr), value :: run, name, key, value
-      integer(c_int64_t), value :: set
+      type(lib_object_struct), value :: of
+      type(c_ptr), value :: key, value
     end function lib_attr_get_i64
-    integer(c_int) function lib_attr_get_str(run, name, set, key, value) &
-        bind(c, name='fb_attr_get_str')
+    integer(c_int) function lib_attr_get_str(of, key, value) bind(c, name='fb_attr_get_str')
       import
-      type(c_ptr), value :: run, name, key
-      integer(c_int64_t), value :: set
+      type(lib_object_struct), value :: of
+      type(c_ptr), value :: key
       type(c_ptr), intent(inout) :: value
     end function lib_attr_get_str
-    integer(c_int) function lib_attr_get_json(run, name, set, json) bind(c, name='fb_attr_get_json')
+    integer(c_int) function lib_attr_get_json(of, json) bind(c, name='fb_attr_get_json')
       import
-      type(c_ptr), value :: run, name
-      integer(c_int64_t), value :: set
+      type(lib_object_struct), value :: of
       type(c_ptr), intent(inout) :: json
     end function lib_attr_get_json
-    integer(c_int) function lib_attr_delete(run, name, set, key) bind(c, name='fb_attr_delete')
+    integer(c_int) function lib_attr_delete(of, key) bind(c, name='fb_attr_delete')
       import
-      type(c_ptr), value :: run, name, key
-      integer(c_int64_t), value :: set
+      type(lib_object_struct), value :: of
+      type(c_ptr), value :: key
     end function lib_attr_delete
-    integer(c_int) function lib_attr_has(run, name, set, key, has) bind(c, name='fb_attr_has')
+    integer(c_int) function lib_attr_has(of, key, has) bind(c, name='fb_attr_has')
       import
-      type(c_ptr), value :: run, name, key
-      integer(c_int64_t), value :: set
+      type(lib_object_struct), value :: of
+      type(c_ptr), value :: key
       integer(c_int), intent(inout), optional :: has
     end function lib_attr_has
     integer(c_int) function lib_snapshot_begin(run, step, time, snapshot) &
@@ -313,6 +323,20 @@ module forebay_library
       import
       type(c_ptr), value :: snapshot, name, info
     end function lib_snapshot_info
+    integer(c_int) function lib_snapshot_dims(snapshot, name, dims, count) &
+        bind(c, name='fb_snapshot_dims')
+      import
+      type(c_ptr), value :: snapshot, name
+      type(c_ptr), intent(inout) :: dims
+      integer(c_int64_t), intent(inout), optional :: count
+    end function lib_snapshot_dims
+    integer(c_int) function lib_snapshot_coords(snapshot, name, coords, count) &
+        bind(c, name='fb_snapshot_coords')
+      import
+      type(c_ptr), value :: snapshot, name
+      type(c_ptr), intent(inout) :: coords
+      integer(c_int64_t), intent(inout), optional :: count
+    end function lib_snapshot_coords
     integer(c_int) function lib_snapshot_get(snapshot, name, array) bind(c, name='fb_snapshot_get')
       import
       type(c_ptr), value :: snapshot, name, array

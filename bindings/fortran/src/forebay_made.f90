@@ -16,7 +16,7 @@ module forebay_made
   public :: fb_dataset_info, fb_delete, fb_rename, fb_copy
   public :: fb_snapshot_end, fb_snapshot_discard, fb_snapshot_wait, fb_snapshot_free
   public :: fb_snapshots, fb_snapshot_at, fb_snapshot_last, fb_checkpoint, fb_snapshot_step, fb_snapshot_parameters, &
-        fb_snapshot_passed, fb_snapshot_names, fb_snapshot_info
+        fb_snapshot_passed, fb_snapshot_names, fb_snapshot_info, fb_snapshot_dims, fb_snapshot_coords
   public :: fb_table_free, fb_tables, fb_table_count, fb_history
   public :: fb_rows_free, fb_rows_count, fb_rows_name, fb_rows_is_null
   public :: fb_ended_by, fb_finish, fb_monitor, fb_monitor_url, fb_diagram_free
@@ -324,6 +324,43 @@ contains
     if (status == FB_OK) info = described(found)
     call settle(status, stat, errmsg)
   end subroutine fb_snapshot_info
+
+  !> The names of the axes of one of its arrays, in the order of the indices; none when they have no names.
+  subroutine fb_snapshot_dims(snapshot, name, dims, stat, errmsg)
+    type(fb_snapshot), intent(in) :: snapshot
+    character(len=*), intent(in) :: name
+    character(len=*), allocatable, intent(inout) :: dims(:)
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    character(kind=c_char), allocatable, target :: c_name(:)
+    integer(c_int64_t) :: count
+    type(c_ptr) :: where
+    integer(c_int) :: status
+    where = c_null_ptr
+    count = 0
+    status = lib_snapshot_dims(id(snapshot%at), text(name, c_name), where, count)
+    if (status == FB_OK) status = names_taken(where, count, dims)
+    call settle(status, stat, errmsg)
+  end subroutine fb_snapshot_dims
+
+  !> The coordinates of one of its arrays, one for each axis that has a name: the names of the arrays that hold
+  !> them, which fb_snapshot_info and fb_snapshot_get take; "" where an axis has none.
+  subroutine fb_snapshot_coords(snapshot, name, coords, stat, errmsg)
+    type(fb_snapshot), intent(in) :: snapshot
+    character(len=*), intent(in) :: name
+    character(len=*), allocatable, intent(inout) :: coords(:)
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    character(kind=c_char), allocatable, target :: c_name(:)
+    integer(c_int64_t) :: count
+    type(c_ptr) :: where
+    integer(c_int) :: status
+    where = c_null_ptr
+    count = 0
+    status = lib_snapshot_coords(id(snapshot%at), text(name, c_name), where, count)
+    if (status == FB_OK) status = names_taken(where, count, coords)
+    call settle(status, stat, errmsg)
+  end subroutine fb_snapshot_coords
 
   ! --- tables --------------------------------------------------------------------------------------
 

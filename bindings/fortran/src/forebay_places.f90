@@ -1,4 +1,5 @@
-!> Where arrays belong: blocks of global arrays, parts of data sets; whether they fit; what arguments C is given.
+!> Where arrays belong: blocks of global arrays, parts of data sets; what they say of themselves; whether they fit; what
+!> arguments C is given.
 
 module forebay_places
   use, intrinsic :: iso_c_binding
@@ -8,14 +9,93 @@ module forebay_places
   use forebay_structures
   implicit none
   private
-  public :: place_of, part_of, fits, name_column, number_of
+  public :: place_of, part_of, fits, name_column, number_of, about_array, object_of, array_of
 
   !> A call as the service's procedure sees it; good until that returns.
   type, public :: fb_request
     type(c_ptr) :: handle = c_null_ptr
   end type fb_request
 
+  !> What goes with an array of a snapshot, and what C looks at meanwhile.
+  type, public :: described_array
+    type(said_of_array) :: said
+    character(kind=c_char), allocatable :: units(:), attrs(:)
+    character(kind=c_char) :: names(FB_NAME_ROOM, FB_MAX_RANK) = c_null_char
+    type(c_ptr) :: dims(FB_MAX_RANK) = c_null_ptr
+    type(fb_coordinate), allocatable :: coords(:)
+  end type described_array
+
+  !> An attribute of something, or, without a key, all of them.
+  type, public :: attribute
+    type(lib_object_struct) :: of
+    type(c_ptr) :: key = c_null_ptr
+    character(kind=c_char), allocatable :: c_name(:), c_key(:)
+  end type attribute
+
 contains
+
+  !> What an array of a snapshot says of itself.
+  function about_array(units, dims, coords, attrs, made) result(status)
+    character(len=*), intent(in), optional :: units, dims(:), attrs
+    type(fb_coordinate), intent(in), optional :: coords(:)
+    type(described_array), target, intent(inout) :: made
+    integer(c_int) :: status
+    integer :: i
+    status = FB_OK
+    made%said%units = text(units, made%units)
+    made%said%attrs = text(attrs, made%attrs)
+    if (present(coords)) then
+      made%coords = coords
+      made%said%ncoords = size(coords)
+      if (size(coords) > 0) made%said%coords = c_loc(made%coords)
+    end if
+    if (.not. present(dims)) return
+    if (size(dims) > FB_MAX_RANK) then
+      status = note('dims names more than 8 axes; 8 is the highest rank')
+      return
+    end if
+    do i = 1, size(dims)
+      if (len_trim(dims(i)) >= FB_NAME_ROOM) status = &
+          note('the name '//trim(dims(i))//' of an axis is too long; 255 bytes are the most')
+      call name_column(dims(i), made%names(:, i))
+      made%dims(i) = c_loc(made%names(1, i))
+    end do
+    made%said%dims = c_loc(made%dims)
+    made%said%ndims = size(dims)
+  end function about_array
+
+  !> An attribute of a run, a data set or a table, or all of them.
+  function object_of(run, name, set, table, key, one) result(status)
+    type(fb_run), intent(in) :: run
+    character(len=*), intent(in), optional :: name, table, key
+    class(*), intent(in), optional :: set
+    type(attribute), target, intent(inout) :: one
+    integer(c_int) :: status
+    one%of%run = id(run%at)
+    status = whole(set, one%of%set)
+    one%key = text(key, one%c_key)
+    if (present(table)) then
+      one%of%set = FB_OF_TABLE
+      one%of%name = text(table, one%c_name)
+      if (present(name)) status = note('an attribute is of a table or of a data set, not of both')
+    else
+      one%of%name = text(name, one%c_name)
+    end if
+  end function object_of
+
+  !> An attribute of an array of a snapshot, or all of them.
+  function array_of(snapshot, name, key, one) result(status)
+    type(fb_snapshot), intent(in) :: snapshot
+    character(len=*), intent(in) :: name
+    character(len=*), intent(in), optional :: key
+    type(attribute), target, intent(inout) :: one
+    integer(c_int) :: status
+    status = FB_OK
+    one%of%snapshot = id(snapshot%at)
+    one%of%name = text(name, one%c_name)
+    one%key = text(key, one%c_key)
+    if (.not. c_associated(one%of%snapshot)) status = note('the snapshot is none; begin it with fb_snapshot_begin')
+  end function array_of
 
   !> The place of a rank's array of a snapshot.
   function place_of(rank, offset, global, append, c_offset, c_global, at, of, place) result(status)

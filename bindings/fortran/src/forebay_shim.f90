@@ -3,6 +3,7 @@
 module forebay_shim
   use, intrinsic :: iso_c_binding
   use forebay_constants, only: FB_MAX_RANK, FB_NAME_ROOM
+  use forebay_structures, only: lib_info_struct, lib_object_struct
   implicit none
   public
 
@@ -28,6 +29,18 @@ module forebay_shim
     character(kind=c_char) :: column(FB_NAME_ROOM) = c_null_char
     type(fb_arg) :: values
   end type fb_row_values
+
+  !> The values along an axis of an array of a snapshot; made by fb_coord.
+  type, bind(c) :: fb_coordinate
+    character(kind=c_char) :: dim(FB_NAME_ROOM) = c_null_char, units(FB_NAME_ROOM) = c_null_char
+    type(fb_arg) :: values
+  end type fb_coordinate
+
+  !> What goes with an array of a snapshot.
+  type, bind(c) :: said_of_array
+    type(c_ptr) :: units = c_null_ptr, attrs = c_null_ptr, dims = c_null_ptr, coords = c_null_ptr
+    integer(c_int) :: ndims = 0, ncoords = 0
+  end type said_of_array
 
   interface
     function fbf_put(run, name, set, dtype, truth, array, units, attrs, version, new_version) bind(c) result(status)
@@ -55,13 +68,69 @@ module forebay_shim
       type(*), intent(inout) :: array(..)
       integer(c_int) :: status
     end function fbf_series
-    function fbf_snapshot_put(snapshot, name, dtype, truth, array, place, offset, global, units) bind(c) result(status)
+    function fbf_snapshot_put(snapshot, name, dtype, truth, array, place, offset, global, said) bind(c) result(status)
       import
-      type(c_ptr), value :: snapshot, name, offset, global, units
+      type(c_ptr), value :: snapshot, name, offset, global
       integer(c_int), value :: dtype, truth, place
       type(*), intent(in) :: array(..)
+      type(said_of_array), intent(in) :: said
       integer(c_int) :: status
     end function fbf_snapshot_put
+    function fbf_attr_put(of, key, dtype, truth, array) bind(c) result(status)
+      import
+      type(lib_object_struct), intent(in) :: of
+      type(c_ptr), value :: key
+      integer(c_int), value :: dtype, truth
+      type(*), intent(in) :: array(..)
+      integer(c_int) :: status
+    end function fbf_attr_put
+    function fbf_attr_get(of, key, dtype, truth, array) bind(c) result(status)
+      import
+      type(lib_object_struct), intent(in) :: of
+      type(c_ptr), value :: key
+      integer(c_int), value :: dtype, truth
+      type(*), intent(inout) :: array(..)
+      integer(c_int) :: status
+    end function fbf_attr_get
+    function fbf_attr_info(of, key, info) bind(c) result(status)
+      import
+      type(lib_object_struct), intent(in) :: of
+      type(c_ptr), value :: key
+      type(lib_info_struct), intent(inout) :: info
+      integer(c_int) :: status
+    end function fbf_attr_info
+    function fbf_attr_get_str(of, key, words) bind(c) result(status)
+      import
+      type(lib_object_struct), intent(in) :: of
+      type(c_ptr), value :: key
+      type(c_ptr), intent(inout) :: words
+      integer(c_int) :: status
+    end function fbf_attr_get_str
+    function fbf_attr_set_json(of, json) bind(c) result(status)
+      import
+      type(lib_object_struct), intent(in) :: of
+      type(c_ptr), value :: json
+      integer(c_int) :: status
+    end function fbf_attr_set_json
+    function fbf_attr_get_json(of, json) bind(c) result(status)
+      import
+      type(lib_object_struct), intent(in) :: of
+      type(c_ptr), intent(inout) :: json
+      integer(c_int) :: status
+    end function fbf_attr_get_json
+    function fbf_attr_delete(of, key) bind(c) result(status)
+      import
+      type(lib_object_struct), intent(in) :: of
+      type(c_ptr), value :: key
+      integer(c_int) :: status
+    end function fbf_attr_delete
+    function fbf_attr_has(of, key, has) bind(c) result(status)
+      import
+      type(lib_object_struct), intent(in) :: of
+      type(c_ptr), value :: key
+      integer(c_int), intent(inout) :: has
+      integer(c_int) :: status
+    end function fbf_attr_has
     function fbf_ref_create(client, dtype, truth, array, server, with, services, reference) &
         bind(c) result(status)
       import

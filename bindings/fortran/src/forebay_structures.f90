@@ -80,9 +80,27 @@ module forebay_structures
     integer(c_int64_t) :: nbytes = 0
   end type lib_info_struct
 
+  type, public, bind(c) :: lib_object_struct
+    type(c_ptr) :: run = c_null_ptr
+    type(c_ptr) :: snapshot = c_null_ptr
+    type(c_ptr) :: name = c_null_ptr
+    integer(c_int64_t) :: set = 0
+  end type lib_object_struct
+
+  type, public, bind(c) :: lib_coord_struct
+    type(c_ptr) :: dim = c_null_ptr
+    type(c_ptr) :: values = c_null_ptr
+    type(c_ptr) :: units = c_null_ptr
+  end type lib_coord_struct
+
   type, public, bind(c) :: lib_piece_opts_struct
     integer(c_size_t) :: size = 0
     type(c_ptr) :: units = c_null_ptr
+    type(c_ptr) :: dims = c_null_ptr
+    integer(c_int) :: ndims = 0
+    integer(c_int) :: ncoords = 0
+    type(c_ptr) :: coords = c_null_ptr
+    type(c_ptr) :: attrs = c_null_ptr
   end type lib_piece_opts_struct
 
   type, public, bind(c) :: lib_checkpoint_info_struct

@@ -56,8 +56,8 @@ pub use forebay_types::record::{Cell, Overlap, Place};
 pub use forebay_types::watch::{Kind, Reduce, Scale};
 pub use forebay_types::{
     ArrayMeta, CODES, Code, DType, Description, Element, ElementKind, Error, Keep, Name, Number, Order,
-    Param, Result, Scalar, Selection, Shape, Signature, Slice, Strided, Way, attributes, limits,
-    number_of_attribute, real_attribute,
+    Param, Result, Scalar, Selection, Shape, Signature, Slice, Strided, Way, array_of_attribute,
+    attribute_among, attribute_in, attribute_of_array, attributes, check_attribute_array, limits,
 };
 pub use kept::{Kept, KeptSnapshots, Restart};
 pub use options::{OpenOptions, names_of_runs_in, parse_bytes, parse_scratch, run_dir, runs_in};

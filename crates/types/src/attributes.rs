@@ -22,16 +22,11 @@ pub fn attributes(text: &str) -> Result<Map<String, Value>> {
 }
 
 /// A real number as an attribute.
-pub fn real_attribute(v: f64) -> Value {
+pub(crate) fn real_attribute(v: f64) -> Value {
     match v.is_finite() {
         true => json!(v),
         false => json!({ "$": if v.is_nan() { "nan" } else if v > 0.0 { "inf" } else { "-inf" } }),
     }
-}
-
-/// The number that an attribute is.
-pub fn number_of_attribute(value: &Value) -> Option<f64> {
-    crate::description::real(value)
 }
 
 /// The integers of a JSON text: its numbers without point and exponent.
@@ -72,6 +67,7 @@ fn behind_text(text: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::description::real;
 
     #[test]
     fn an_integer_that_would_be_rounded_is_refused_by_its_value() {
@@ -88,10 +84,10 @@ mod tests {
     #[test]
     fn a_number_that_is_none_is_an_attribute_like_others() {
         for v in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.1, -0.0] {
-            let back = number_of_attribute(&real_attribute(v)).unwrap();
+            let back = real(&real_attribute(v)).unwrap();
             assert!(back.to_bits() == v.to_bits() || back.is_nan() && v.is_nan(), "{v}: {back}");
         }
-        assert_eq!(number_of_attribute(&json!("nan")), None);
-        assert_eq!(number_of_attribute(&json!({ "fb:f64": "x" })), None);
+        assert_eq!(real(&json!("nan")), None);
+        assert_eq!(real(&json!({ "fb:f64": "x" })), None);
     }
 }

@@ -65,6 +65,12 @@ impl Description {
     pub fn check(&self, name: &str, meta: &ArrayMeta) -> Result<()> {
         let of = |e: Error| e.within(format!("{name:?}"));
         self.check_dims(meta).map_err(of)?;
+        self.check_attrs(name)
+    }
+
+    /// Refuses attributes that are not kept of the array `name`.
+    pub fn check_attrs(&self, name: &str) -> Result<()> {
+        let of = |e: Error| e.within(format!("{name:?}"));
         self.attrs.iter().try_for_each(|(key, value)| check_attribute(key, value)).map_err(of)
     }
 
@@ -154,17 +160,21 @@ pub enum Native {
 /// What an attribute is for those who know neither JSON nor our tags: a number, a truth value, a text, a list of one of
 /// these or an array; all else is its JSON.
 pub fn native(value: &Value) -> Native {
+    known(value).unwrap_or_else(|| Native::Text(value.to_string()))
+}
+
+/// The same, of what is not its JSON for them.
+pub(crate) fn known(value: &Value) -> Option<Native> {
     let list = |v: &[Value]| {
         let texts: Option<Vec<String>> = v.iter().map(|one| one.as_str().map(str::to_owned)).collect();
         texts.filter(|t| !t.is_empty()).map(Native::Texts).or_else(|| numbers(v, Some(v.len())))
     };
-    let found = match value {
+    match value {
         Value::String(text) => Some(Native::Text(text.clone())),
         Value::Array(v) => list(v),
         Value::Object(_) => tagged(value).or_else(|| numbers(std::slice::from_ref(value), None)),
         one => numbers(std::slice::from_ref(one), None),
-    };
-    found.unwrap_or_else(|| Native::Text(value.to_string()))
+    }
 }
 
 /// The real number that an attribute is, whatever its type.

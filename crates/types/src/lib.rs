@@ -15,6 +15,7 @@
 
 mod alike;
 mod array;
+mod attribute_array;
 mod attributes;
 pub mod call;
 mod check;
@@ -46,7 +47,10 @@ pub mod watch;
 
 pub use alike::alike;
 pub use array::{ArrayMeta, Order, Selection, Shape, Slice};
-pub use attributes::{attributes, number_of_attribute, real_attribute};
+pub use attribute_array::{
+    array_of_attribute, attribute_among, attribute_in, attribute_of_array, check_attribute_array,
+};
+pub use attributes::attributes;
 pub use check::Given;
 pub use cost::{Cost, MOST_COST};
 pub use counts::counted;

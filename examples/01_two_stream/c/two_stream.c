@@ -261,12 +261,14 @@ static void solve(struct simulation *s, int64_t step, double patience)
     s->solved = step;
 }
 
-/* This rank's slice of a field on the grid. */
+/* This rank's slice of a field on the grid, whose axis is x. */
 static void put_field(struct simulation *s, fb_snapshot *snapshot, const char *name, const double *field, const char *unit)
 {
     int64_t grid = s->deck->grid, first = share_first(grid, ranks.rank, ranks.size);
     int64_t n = share_first(grid, ranks.rank + 1, ranks.size) - first;
-    fb_piece_opts opts = {.size = sizeof opts, .units = unit};
+    const char *const dims[] = {"x"};
+    const fb_coord x = {"x", FB_DENSE(s->points, FB_F64, grid), UNIT_X};
+    fb_piece_opts opts = {.size = sizeof opts, .units = unit, .dims = dims, .ndims = 1, .coords = &x, .ncoords = 1};
     check(fb_snapshot_put_with(snapshot, name, FB_DENSE(field + first, FB_F64, n), &first, &grid, &opts));
 }
 
@@ -274,7 +276,8 @@ static void put_field(struct simulation *s, fb_snapshot *snapshot, const char *n
 static void put_particles(fb_snapshot *snapshot, const struct species *beam, const char *what, const double *values, const char *unit)
 {
     char name[DECK_NAME + 32];
-    fb_piece_opts opts = {.size = sizeof opts, .units = unit};
+    const char *const dims[] = {"particle"};
+    fb_piece_opts opts = {.size = sizeof opts, .units = unit, .dims = dims, .ndims = 1};
     snprintf(name, sizeof name, "electrons/%s/%s", beam->beam->name, what);
     check(fb_snapshot_put_with(snapshot, name, FB_DENSE(values, FB_F64, beam->n), FB_APPEND, NULL, &opts));
 }

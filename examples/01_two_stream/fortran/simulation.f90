@@ -213,7 +213,7 @@ contains
     end associate
   end subroutine call_poisson1d
 
-  !> This rank's slice of a field on the grid.
+  !> This rank's slice of a field on the grid, whose axis is x.
   subroutine put_field(snapshot, name, field, unit)
     type(fb_snapshot), intent(in) :: snapshot
     character(len=*), intent(in) :: name, unit
@@ -221,7 +221,8 @@ contains
     integer(int64) :: first, last
     first = share_first(s%deck%grid, my_rank, nranks)
     last = share_first(s%deck%grid, my_rank + 1, nranks)
-    call fb_snapshot_put(snapshot, name, field(first + 1:last), offset=[first], global=[s%deck%grid], units=unit)
+    call fb_snapshot_put(snapshot, name, field(first + 1:last), offset=[first], global=[s%deck%grid], units=unit, &
+        dims=['x'], coords=[fb_coord('x', s%points, UNIT_X)])
   end subroutine put_field
 
   !> Keeps the state before `step`, with the fields of that state; the particles behind those of lower ranks.
@@ -240,8 +241,10 @@ contains
     call put_field(snapshot, 'rho', s%plasma%rho, UNIT_RHO)
     do b = 1, size(s%deck%beams)
       name = 'electrons/'//trim(s%deck%beams(b)%name)
-      call fb_snapshot_put(snapshot, name//'/x', s%plasma%species(b)%x, append=.true., units=UNIT_X)
-      call fb_snapshot_put(snapshot, name//'/v', s%plasma%species(b)%v, append=.true., units=UNIT_V)
+      call fb_snapshot_put(snapshot, name//'/x', s%plasma%species(b)%x, append=.true., units=UNIT_X, &
+          dims=['particle'])
+      call fb_snapshot_put(snapshot, name//'/v', s%plasma%species(b)%v, append=.true., units=UNIT_V, &
+          dims=['particle'])
     end do
     call fb_snapshot_end(snapshot, stat=status)
     select type (user) ! nothing was given

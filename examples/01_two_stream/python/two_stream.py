@@ -87,12 +87,13 @@ class Simulation:
             if not s.taken:
                 return
             self._solve(step)
-            s.put("E", self.E, units=UNITS["E"])
-            s.put("phi", self.phi, units=UNITS["phi"])
-            s.put("rho", self.plasma.rho, units=UNITS["rho"])
+            s.put("x", self.grid_points, units=UNITS["x"])  # the coordinate of the axis x
+            s.put("E", self.E, units=UNITS["E"], dims="x")
+            s.put("phi", self.phi, units=UNITS["phi"], dims="x")
+            s.put("rho", self.plasma.rho, units=UNITS["rho"], dims="x")
             for beam in self.plasma.species:
-                s.put(f"electrons/{beam.name}/x", beam.x, units=UNITS["x"])
-                s.put(f"electrons/{beam.name}/v", beam.v, units=UNITS["v"])
+                s.put(f"electrons/{beam.name}/x", beam.x, units=UNITS["x"], dims="particle")
+                s.put(f"electrons/{beam.name}/v", beam.v, units=UNITS["v"], dims="particle")
 
     # --- one step ----------------------------------------------------------------------------
 

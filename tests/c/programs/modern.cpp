@@ -40,8 +40,8 @@ static void data(fb::run &run)
     CHECK(fails(FB_BAD_ARGUMENT, "f64", [&] { run.read<float>("E"); }));
     CHECK(fails(FB_BAD_ARGUMENT, "12 elements", [&] { run.put("E", field, { 3, 5 }); }));
     // What has no words of its own here goes by forebay.h.
-    fb::check(fb_attr_set_str(run.get(), "E", 0, "solver", "spectral"));
-    CHECK(fails(FB_NOT_FOUND, "nobody", [&] { fb::check(fb_attr_set_i64(run.get(), "nobody", 0, "a", 1)); }));
+    fb::check(fb_attr_set_str(fb_of_dataset(run.get(), "E", 0), "solver", "spectral"));
+    CHECK(fails(FB_NOT_FOUND, "nobody", [&] { fb::check(fb_attr_set_i64(fb_of_dataset(run.get(), "nobody", 0), "a", 1)); }));
 }
 
 static void snapshots(fb::run &run)

@@ -112,7 +112,7 @@ int main(int argc, char **argv)
     OK(fb_tables(run, &names, &count));
     CHECK(count == 2 && strcmp(names[0], "bodies") == 0);
     OK(fb_free(names));
-    OK(fb_attr_set_str(run, "bodies", FB_TABLE, "source", "test"));
+    OK(fb_attr_set_str(fb_of_table(run, "bodies"), "source", "test"));
     OK(fb_table_free(again));
     FAILS(FB_NOT_FOUND, "stars", fb_table_open(run, "stars", NULL, 0, NULL, &again));
     const fb_values wrong[] = { { .column = "colour", .array = FB_DENSE(masses, FB_F64, 3) } };

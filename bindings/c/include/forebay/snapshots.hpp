@@ -3,11 +3,105 @@
 #ifndef FOREBAY_SNAPSHOTS_HPP
 #define FOREBAY_SNAPSHOTS_HPP
 
-#include "arrays.hpp"
+#include "attributes.hpp"
 
 #include <exception>
 
 namespace fb {
+
+// What goes with an array of a snapshot. A unit alone may be given as it stands, "V/m".
+//
+//     snapshot.put("T", T, { nx, ny }, fb::piece("K").dims({ "x", "y" }).coord("x", x, "m"));
+class piece {
+public:
+    piece(const char *units = nullptr) : units_(units == nullptr ? "" : units) {}
+
+    // A name for each axis.
+    piece &dims(std::initializer_list<const char *> names)
+    {
+        dims_.assign(names.begin(), names.end());
+        return *this;
+    }
+    piece &dims(const std::vector<std::string> &names)
+    {
+        dims_ = names;
+        return *this;
+    }
+    // The values along an axis, one for each index along the whole of it. They are the caller's, and stay until the put.
+    template <class T>
+    piece &coord(const std::string &dim, const view<T> &values, const char *units = nullptr)
+    {
+        const detail::described from(values);
+        return add({ dim, units == nullptr ? "" : units, {}, from.array.dtype, values.extents(), values.strides(),
+                     from.array.data });
+    }
+    template <class T>
+    piece &coord(const std::string &dim, const std::vector<T> &values, const char *units = nullptr)
+    {
+        const auto line = detail::line(values);
+        return coord(dim, view<const T>(detail::whole(values, line).data, line), units);
+    }
+    // Texts along an axis.
+    piece &coord(const std::string &dim, const std::vector<std::string> &texts, const char *units = nullptr)
+    {
+        detail::packed all(texts);
+        const shape strides = detail::dense_strides(all.extents, 1, false);
+        return add({ dim, units == nullptr ? "" : units, std::move(all.letters), FB_STR, all.extents, strides, nullptr });
+    }
+    // Attributes as a JSON object. snapshot.attrs() sets others behind the put.
+    piece &attrs(const std::string &object)
+    {
+        attrs_ = object;
+        return *this;
+    }
+
+private:
+    friend class snapshot;
+
+    struct axis {
+        std::string dim, units;
+        std::vector<char> letters; // of texts
+        fb_dtype dtype;
+        shape extents, strides;
+        void *data;
+    };
+    piece &add(axis &&one)
+    {
+        coords_.push_back(std::move(one));
+        return *this;
+    }
+
+    // All of it for a function of forebay.h, which looks at it where it lies here.
+    struct options {
+        std::vector<const char *> dims;
+        std::vector<fb_array> arrays;
+        std::vector<fb_coord> coords;
+        fb_piece_opts opts = defaults<fb_piece_opts>();
+
+        explicit options(const piece &all)
+        {
+            for (const std::string &dim : all.dims_) dims.push_back(dim.c_str());
+            for (const axis &one : all.coords_) {
+                void *data = one.letters.empty() ? one.data : const_cast<char *>(one.letters.data());
+                arrays.push_back({ one.dtype, one.extents.rank(), one.extents.data(), one.strides.data(), data });
+            }
+            for (std::size_t i = 0; i < arrays.size(); ++i)
+                coords.push_back({ all.coords_[i].dim.c_str(), &arrays[i], all.coords_[i].units.c_str() });
+            opts.units = all.units_.c_str();
+            opts.dims = dims.empty() ? nullptr : dims.data();
+            opts.ndims = static_cast<int>(dims.size());
+            opts.coords = coords.empty() ? nullptr : coords.data();
+            opts.ncoords = static_cast<int>(coords.size());
+            opts.attrs = all.attrs_.empty() ? nullptr : all.attrs_.c_str();
+        }
+        options(const options &) = delete;
+        options &operator=(const options &) = delete;
+    };
+
+    std::string units_, attrs_;
+    std::vector<std::string> dims_;
+    std::vector<axis> coords_;
+};
 
 // A complete snapshot, read.
 class stored {
@@ -50,6 +144,20 @@ public:
         check(fb_snapshot_info(handle_.open(), name, &about));
         return about;
     }
+    // The names of the axes of an array; none when they have no names.
+    std::vector<std::string> dims(const char *name) const
+    {
+        return detail::listed<std::string, char *>(
+            [&](auto **dims, auto *n) { return fb_snapshot_dims(handle_.open(), name, dims, n); });
+    }
+    // The coordinates of an array, one for each axis that has a name: the names of the arrays that hold them, "" for none.
+    std::vector<std::string> coords(const char *name) const
+    {
+        return detail::listed<std::string, char *>(
+            [&](auto **coords, auto *n) { return fb_snapshot_coords(handle_.open(), name, coords, n); });
+    }
+    // The attributes of an array.
+    attributes attrs(const std::string &name) const { return attributes(handle_.open(), name); }
     // Into elements that lie anywhere: type and shape must be those stored.
     template <class T>
     void read(const char *name, const view<T> &to) const
@@ -152,70 +260,73 @@ public:
 
     // The whole array, of one rank.
     template <class T>
-    void put(const char *name, const view<T> &from, const char *units = nullptr)
+    void put(const char *name, const view<T> &from, const piece &with = {})
     {
-        put_at(name, from, nullptr, nullptr, units);
+        put_at(name, from, nullptr, nullptr, with);
     }
     template <class T>
-    void put(const char *name, const T *data, const shape &extents, const char *units = nullptr)
+    void put(const char *name, const T *data, const shape &extents, const piece &with = {})
     {
-        put(name, view<const T>(data, extents), units);
+        put(name, view<const T>(data, extents), with);
     }
     template <class T>
-    void put(const char *name, const std::vector<T> &values, const char *units = nullptr)
+    void put(const char *name, const std::vector<T> &values, const piece &with = {})
     {
-        put(name, values, detail::line(values), units);
+        put(name, values, detail::line(values), with);
     }
     template <class T>
-    void put(const char *name, const std::vector<T> &values, const shape &extents, const char *units = nullptr)
+    void put(const char *name, const std::vector<T> &values, const shape &extents, const piece &with = {})
     {
-        put(name, detail::whole(values, extents).data, extents, units);
+        put(name, detail::whole(values, extents).data, extents, with);
     }
     // This rank's block of an array of shape `global`.
     template <class T>
-    void put_block(const char *name, const view<T> &local, const shape &offset, const shape &global, const char *units = nullptr)
+    void put_block(const char *name, const view<T> &local, const shape &offset, const shape &global, const piece &with = {})
     {
         detail::of_rank(offset, local.rank(), "the offset");
         detail::of_rank(global, local.rank(), "the global shape");
-        put_at(name, local, offset.data(), global.data(), units);
+        put_at(name, local, offset.data(), global.data(), with);
     }
     template <class T>
     void put_block(const char *name, const T *data, const shape &local, const shape &offset, const shape &global,
-                   const char *units = nullptr)
+                   const piece &with = {})
     {
-        put_block(name, view<const T>(data, local), offset, global, units);
+        put_block(name, view<const T>(data, local), offset, global, with);
     }
     // Behind the arrays of lower ranks, along axis 0.
     template <class T>
-    void append(const char *name, const view<T> &from, const char *units = nullptr)
+    void append(const char *name, const view<T> &from, const piece &with = {})
     {
-        put_at(name, from, FB_APPEND, nullptr, units);
+        put_at(name, from, FB_APPEND, nullptr, with);
     }
     template <class T>
-    void append(const char *name, const T *data, const shape &extents, const char *units = nullptr)
+    void append(const char *name, const T *data, const shape &extents, const piece &with = {})
     {
-        append(name, view<const T>(data, extents), units);
+        append(name, view<const T>(data, extents), with);
     }
     template <class T>
-    void append(const char *name, const std::vector<T> &values, const char *units = nullptr)
+    void append(const char *name, const std::vector<T> &values, const piece &with = {})
     {
-        append(name, values.data(), detail::line(values), units);
+        append(name, values.data(), detail::line(values), with);
     }
     // A place in the buffer, to be filled before the end: nothing is copied then. It is empty behind end() and discard().
     template <class T>
-    allocated<T> allocate(const char *name, const shape &extents, const char *units = nullptr)
+    allocated<T> allocate(const char *name, const shape &extents, const piece &with = {})
     {
-        return allocate_at<T>(name, extents, nullptr, nullptr, units);
+        return allocate_at<T>(name, extents, nullptr, nullptr, with);
     }
     // A place in the buffer for this rank's block of an array of shape `global`, to be filled before the end.
     template <class T>
     allocated<T> allocate_block(const char *name, const shape &local, const shape &offset, const shape &global,
-                                const char *units = nullptr)
+                                const piece &with = {})
     {
         detail::of_rank(offset, local.rank(), "the offset");
         detail::of_rank(global, local.rank(), "the global shape");
-        return allocate_at<T>(name, local, offset.data(), global.data(), units);
+        return allocate_at<T>(name, local, offset.data(), global.data(), with);
     }
+
+    // The attributes of an array that was put.
+    attributes attrs(const std::string &name) { return attributes(handle_.open(), name); }
 
     // Whether it is taken: not when this state is kept already, by Save or since the run went back to it. Then nothing is done.
     bool taken() const
@@ -242,27 +353,21 @@ public:
     void wait(double timeout = FB_FOREVER) { check(fb_snapshot_wait(handle_.open(), timeout)); }
 
 private:
-    static fb_piece_opts options(const char *units)
-    {
-        auto opts = defaults<fb_piece_opts>();
-        opts.units = units;
-        return opts;
-    }
     template <class T>
     void put_at(const char *name, const view<T> &local, const std::int64_t *offset, const std::int64_t *global,
-                const char *units)
+                const piece &with)
     {
-        const fb_piece_opts opts = options(units);
+        const piece::options said(with);
         const detail::described from(local);
-        check(fb_snapshot_put_with(handle_.open(), name, &from.array, offset, global, &opts));
+        check(fb_snapshot_put_with(handle_.open(), name, &from.array, offset, global, &said.opts));
     }
     template <class T>
     allocated<T> allocate_at(const char *name, const shape &local, const std::int64_t *offset, const std::int64_t *global,
-                             const char *units)
+                             const piece &with)
     {
         detail::described place(static_cast<const T *>(nullptr), local);
-        const fb_piece_opts opts = options(units);
-        check(fb_snapshot_allocate(handle_.open(), name, &place.array, offset, global, &opts));
+        const piece::options said(with);
+        check(fb_snapshot_allocate(handle_.open(), name, &place.array, offset, global, &said.opts));
         if (!open_) open_ = std::make_shared<char>();
         return { static_cast<T *>(place.array.data), local, open_ };
     }

@@ -1,91 +1,12 @@
-// Attributes; tables and the rows that questions to them give.
+// Tables and the rows that questions to them give.
 
 #ifndef FOREBAY_TABLES_HPP
 #define FOREBAY_TABLES_HPP
 
 #include "arguments.hpp"
+#include "attributes.hpp"
 
 namespace fb {
-
-// --- attributes ----------------------------------------------------------------------------
-
-// The attributes of a run, of a data set or of a table. Made by attrs() of each.
-class attributes {
-public:
-    // Of the run where there is no name, of the table where `set` is FB_TABLE, else of a data set.
-    explicit attributes(fb_run *run, std::optional<std::string> name = {}, std::int64_t set = 0)
-        : run_(run), name_(std::move(name)), set_(set)
-    {
-    }
-
-    // A number, a truth value or a text.
-    template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
-    void set(const char *key, T value)
-    {
-        if constexpr (std::is_same_v<T, bool>) set_one(key, value ? "true" : "false");
-        else if constexpr (std::is_floating_point_v<T>)
-            check(fb_attr_set_f64(run_, name(), set_, key, static_cast<double>(value)));
-        else if constexpr (std::is_unsigned_v<T> && sizeof(T) == 8)
-            set_one(key, std::to_string(value));
-        else
-            check(fb_attr_set_i64(run_, name(), set_, key, static_cast<std::int64_t>(value)));
-    }
-    void set(const char *key, const char *text) { check(fb_attr_set_str(run_, name(), set_, key, text)); }
-    void set(const char *key, const std::string &text) { set(key, text.c_str()); }
-    // Several of any kind: a JSON object. Null values delete; what is not named stays.
-    void set_json(const std::string &object) { check(fb_attr_set_json(run_, name(), set_, object.c_str())); }
-
-    // One of double, std::int64_t, bool, std::string: what it was set as.
-    template <class T>
-    T get(const char *key) const
-    {
-        static_assert(std::is_same_v<T, double> || std::is_same_v<T, std::int64_t> || std::is_same_v<T, bool> ||
-                          std::is_same_v<T, std::string>,
-                      "an attribute is read as double, std::int64_t, bool or std::string; json() gives all of them");
-        if constexpr (std::is_same_v<T, std::string>)
-            return detail::text([&](char **text) { return fb_attr_get_str(run_, name(), set_, key, text); });
-        else if constexpr (std::is_same_v<T, double>) {
-            double value = 0;
-            check(fb_attr_get_f64(run_, name(), set_, key, &value));
-            return value;
-        } else {
-            std::int64_t value = 0;
-            check(fb_attr_get_i64(run_, name(), set_, key, &value));
-            return static_cast<T>(value);
-        }
-    }
-    // Whether there is one of this name.
-    bool has(const char *key) const
-    {
-        int has = 0;
-        check(fb_attr_has(run_, name(), set_, key, &has));
-        return has != 0;
-    }
-    // Deletes one; one that is not there is nothing.
-    void erase(const char *key) { check(fb_attr_delete(run_, name(), set_, key)); }
-    // All of them as a JSON object.
-    std::string json() const
-    {
-        return detail::text([&](char **json) { return fb_attr_get_json(run_, name(), set_, json); });
-    }
-
-private:
-    const char *name() const noexcept { return name_ ? name_->c_str() : nullptr; }
-    // What forebay.h has no function of its own for.
-    void set_one(const char *key, const std::string &value)
-    {
-        std::string object = "{\"";
-        for (const char *letter = key; letter != nullptr && *letter != 0; ++letter) {
-            if (*letter == '"' || *letter == '\\') object += '\\';
-            object += *letter;
-        }
-        set_json(object + "\": " + value + "}");
-    }
-
-    fb_run *run_;
-    std::optional<std::string> name_;
-    std::int64_t set_;
-};
 
 // --- rows ----------------------------------------------------------------------------------
 

@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use forebay_types::record::Place;
-use forebay_types::{ArrayMeta, Code, DType, Description, Error, Result, axes, crc32c};
+use forebay_types::{ArrayMeta, Code, DType, Description, Error, Result, attribute_among, axes, crc32c};
+use serde_json::{Map, Value};
 
 use super::View;
 use super::step::check_unit;
@@ -37,6 +38,7 @@ pub(super) struct KnownArray {
     length: Option<u64>,
     axes: u8,
     part: bool,
+    dtype: DType,
 }
 
 impl KnownArray {
@@ -48,11 +50,13 @@ impl KnownArray {
             Place::Append => None,
             _ => extents.first().copied(),
         };
-        KnownArray {
-            length,
-            axes: extents.len() as u8,
-            part: matches!(place, Place::At { .. } | Place::Over { .. }),
-        }
+        let part = matches!(place, Place::At { .. } | Place::Over { .. });
+        KnownArray { length, axes: extents.len() as u8, part, dtype: meta.dtype }
+    }
+
+    /// The type of its elements.
+    pub fn dtype(&self) -> DType {
+        self.dtype
     }
 
     /// Whether others of its name may follow.
@@ -287,5 +291,33 @@ impl Axes {
             self.said.insert(name.to_owned(), description.clone());
         }
         Ok((json, new))
+    }
+
+    /// What an array of that dtype says with attributes changed: null values delete. Nothing is taken up yet.
+    pub fn changed(
+        &self,
+        name: &str,
+        dtype: DType,
+        change: Map<String, Value>,
+    ) -> Result<(Description, String)> {
+        let mut description = self.said.get(name).cloned().unwrap_or_default();
+        for (key, value) in change {
+            match value {
+                Value::Null => description.attrs.remove(&key),
+                value => {
+                    let value =
+                        attribute_among(&key, value, dtype).map_err(|e| e.within(format!("{name:?}")))?;
+                    description.attrs.insert(key, value)
+                }
+            };
+        }
+        description.check_attrs(name)?;
+        let json = description.to_json().map_err(|e| e.within(format!("{name:?}")))?;
+        Ok((description, json))
+    }
+
+    /// Takes up what an array says anew.
+    pub fn take(&mut self, name: &str, description: Description) {
+        self.said.insert(name.to_owned(), description);
     }
 }

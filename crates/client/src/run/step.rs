@@ -10,6 +10,7 @@ use forebay_types::control::{Ask, Heads, WhenFull, word};
 use forebay_types::record::{Payload, Place, Record, StepBlock};
 use forebay_types::watch::level::WARNING;
 use forebay_types::{ArrayMeta, Code, Error, Name, Result, limits};
+use serde_json::{Map, Value};
 
 use super::View;
 use super::axes::{About, Axes, KnownArray};
@@ -259,6 +260,27 @@ impl StepWriter {
         }
     }
 
+    /// Changes attributes of an array that is in the snapshot already; null values delete. Of a block that other blocks
+    /// follow, behind the last one.
+    pub fn set_attrs(&self, name: &str, change: Map<String, Value>) -> Result<()> {
+        let _visible = self.core.visible();
+        self.core.enter()?;
+        let mut state = self.lock();
+        if !self.is_admitting(&state, name)? {
+            return Ok(());
+        }
+        let Some(held) = state.names.get(name) else {
+            let text = format!("there is no array {name:?} in snapshot {}; put it first", self.step);
+            return Err(Error::new(Code::NotFound, text));
+        };
+        let (description, json) = state.axes.changed(name, held.dtype(), change)?;
+        if self.taken {
+            self.core.publish(&Record::StepDescribe { step: self.step, name, json: &json })?;
+        }
+        state.axes.take(name, description);
+        Ok(())
+    }
+
     /// Sends what an array says of itself, and the coordinates that are not in the snapshot yet.
     fn say(&self, state: &mut State, name: &str, meta: &ArrayMeta, place: Place, about: About) -> Result<()> {
         let (json, coordinates) = state.axes.note(name, meta, &place, about)?;
@@ -355,17 +377,22 @@ impl StepWriter {
         Ok(Allocated { meta, memory: Backing::Placed(placed), over: self.over.clone() })
     }
 
+    /// Whether the snapshot takes arrays still; false when it is dropped already.
+    fn is_admitting(&self, state: &State, name: &str) -> Result<bool> {
+        match state.phase {
+            Phase::Open => Ok(true),
+            Phase::Dropped => Ok(false),
+            Phase::Ended | Phase::Discarded => Err(Error::new(
+                Code::Closed,
+                format!("the snapshot {} is ended; {name:?} comes too late", self.step),
+            )),
+        }
+    }
+
     /// Checks an array before anything of it is sent; false when the snapshot is dropped already.
     fn admit(&self, state: &mut State, name: &str, meta: &ArrayMeta, piece: &ArrayOptions) -> Result<bool> {
-        match state.phase {
-            Phase::Open => {}
-            Phase::Dropped => return Ok(false),
-            Phase::Ended | Phase::Discarded => {
-                return Err(Error::new(
-                    Code::Closed,
-                    format!("the snapshot {} is ended; {name:?} comes too late", self.step),
-                ));
-            }
+        if !self.is_admitting(state, name)? {
+            return Ok(false);
         }
         check_piece(name, meta, piece)?;
         let held = KnownArray::of(meta, &piece.place);
