@@ -9,11 +9,14 @@
 
 mod check;
 mod ffi;
+mod grids;
 mod hdf;
 mod manifest;
+mod openpmd;
 mod place;
 mod read;
 mod scales;
+mod vtkhdf;
 mod write;
 
 pub use check::Check;
