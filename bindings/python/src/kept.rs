@@ -18,6 +18,9 @@ pub struct KeptSnapshots {
     inner: forebay::KeptSnapshots,
 }
 
+/// Arrays that belong together, and numbers that go with them.
+type Members = (Vec<(String, String)>, Vec<(String, f64)>);
+
 impl Kept {
     /// Wraps the facade's.
     pub fn new(inner: forebay::Kept) -> Self {
@@ -54,6 +57,12 @@ impl Kept {
 
     fn coordinates(&self, py: Python<'_>, name: &str) -> PyResult<Vec<(usize, String)>> {
         released(py, || self.inner.coordinates(name))
+    }
+
+    /// What each array of a mesh, a species or a record is called there and in the snapshot, and numbers for all.
+    fn members(&self, py: Python<'_>, name: &str) -> PyResult<Members> {
+        released(py, || self.inner.members(name))
+            .map(|found| (found.arrays, found.constants.into_iter().collect()))
     }
 
     fn get<'py>(&self, py: Python<'py>, name: &str, axes: Option<Vec<Axis>>) -> PyResult<Bound<'py, PyAny>> {

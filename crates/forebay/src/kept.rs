@@ -1,12 +1,13 @@
 //! Snapshots, the reading side: complete steps, read in the caller's thread.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use crate::reads::{Reads, of_step};
 use forebay_store::catalog::{Moment, StepRow};
 use forebay_store::stepfile::Entry;
 use forebay_types::reading::Question;
-use forebay_types::{Code, Error, Result, Selection};
+use forebay_types::{Code, Error, Result, Selection, axis_path};
 use serde_json::{Map, Value};
 
 use crate::{Array, DataSet};
@@ -25,6 +26,15 @@ pub struct KeptSnapshots {
 pub struct Kept {
     reader: Arc<Reads>,
     row: StepRow,
+}
+
+/// Arrays of a snapshot that belong together.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Members {
+    /// What each is called in it, and in the snapshot.
+    pub arrays: Vec<(String, String)>,
+    /// Records of a species that are one number for all particles.
+    pub constants: BTreeMap<String, f64>,
 }
 
 /// Where a restart goes on.
@@ -147,9 +157,30 @@ impl Kept {
             return Ok(Vec::new());
         }
         let names = self.names()?;
-        let group = name.rsplit_once('/').map_or(String::new(), |(group, _)| format!("{group}/"));
-        let paths = dims.iter().map(|dim| format!("{group}{dim}"));
+        let paths = dims.iter().map(|dim| axis_path(name, dim));
         Ok(paths.enumerate().filter(|(_, path)| names.contains(path)).collect())
+    }
+
+    /// The arrays that were put together as a mesh, a species of particles or a record of one. Empty: nothing is called so.
+    pub fn members(&self, name: &str) -> Result<Members> {
+        let (of_mesh, of_group) = (format!("{name}_"), format!("{name}/"));
+        let mut found = Members::default();
+        for array in self.names()? {
+            let rest = array.strip_prefix(&of_mesh).or_else(|| array.strip_prefix(&of_group));
+            let Some(rest) = rest else { continue };
+            let question = Question::StepInfo { step: self.row.step, name: array.clone() };
+            let entry: Entry = self.reader.ask(&question)?;
+            let is_component =
+                entry.about.mesh.is_some_and(|mesh| mesh.name == name && mesh.component == rest);
+            let species =
+                entry.about.species.filter(|s| array.starts_with(&of_group) && name.starts_with(&s.name));
+            if is_component || species.is_some() {
+                found.arrays.push((rest.to_owned(), array.clone()));
+            }
+            let constants = species.filter(|s| s.name == name).map(|s| s.constants);
+            found.constants.extend(constants.into_iter().flatten().map(|(record, c)| (record, c.value)));
+        }
+        Ok(found)
     }
 
     /// Reads an array, or with a selection only that part of it.

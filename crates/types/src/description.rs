@@ -15,7 +15,7 @@
 //!  {"$a": ["f32", [2, 3], "base64"]}                         an array, row-major, little endian; [] is a scalar
 //! ```
 
-use crate::{ArrayMeta, Code, DType, Error, Name, Number, Result, Shape, limits};
+use crate::{ArrayMeta, Code, DType, Error, Mesh, Name, Number, Result, Shape, Species, limits};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
@@ -34,12 +34,18 @@ pub struct Description {
     /// Attributes.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub attrs: Map<String, Value>,
+    /// The mesh that it is, or is a component of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mesh: Option<Mesh>,
+    /// The species that it is a record of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub species: Option<Species>,
 }
 
 impl Description {
     /// Whether it says nothing.
     pub fn is_empty(&self) -> bool {
-        self.dims.is_empty() && self.attrs.is_empty()
+        self.dims.is_empty() && self.attrs.is_empty() && self.mesh.is_none() && self.species.is_none()
     }
 
     /// Its JSON; refused when it is too long for a record.
@@ -64,7 +70,12 @@ impl Description {
     /// Refuses what is not kept of the array `name`.
     pub fn check(&self, name: &str, meta: &ArrayMeta) -> Result<()> {
         let of = |e: Error| e.within(format!("{name:?}"));
-        self.check_dims(meta).map_err(of)?;
+        self.check_dims(name, meta).map_err(of)?;
+        self.mesh.iter().try_for_each(|mesh| mesh.check(name, meta, &self.dims)).map_err(of)?;
+        self.species.iter().try_for_each(|species| species.check(name, meta, &self.dims)).map_err(of)?;
+        if self.mesh.is_some() && self.species.is_some() {
+            return Err(of(Error::bad("it is a mesh or a record of particles, and not both")));
+        }
         self.check_attrs(name)
     }
 
@@ -74,7 +85,7 @@ impl Description {
         self.attrs.iter().try_for_each(|(key, value)| check_attribute(key, value)).map_err(of)
     }
 
-    fn check_dims(&self, meta: &ArrayMeta) -> Result<()> {
+    fn check_dims(&self, name: &str, meta: &ArrayMeta) -> Result<()> {
         if self.dims.is_empty() {
             return Ok(());
         }
@@ -93,16 +104,27 @@ impl Description {
         }
         for (at, dim) in self.dims.iter().enumerate() {
             Name::new(dim.as_str())?;
-            if dim.contains('/') {
+            if let Some((group, _)) = dim.rsplit_once('/')
+                && !name.strip_prefix(group).is_some_and(|rest| rest.starts_with('/'))
+            {
                 return Err(Error::bad(format!(
-                    "the name {dim:?} of an axis has a slash; axes belong to the group of their array"
+                    "the name {dim:?} of an axis has a slash, and its group {group:?} does not hold {name:?}; an axis belongs to the group of its array, or to one above it"
                 )));
             }
-            if self.dims[..at].contains(dim) {
+            if self.dims[..at].iter().any(|other| axis_path(name, other) == axis_path(name, dim)) {
                 return Err(Error::bad(format!("dims = {:?} names two axes {dim:?}", self.dims)));
             }
         }
         Ok(())
+    }
+}
+
+/// The path of the scale of an axis of an array, and of its coordinate: beside the array. An axis whose name has a slash
+/// lies in that group.
+pub fn axis_path(name: &str, dim: &str) -> String {
+    match name.rsplit_once('/') {
+        Some((group, _)) if !dim.contains('/') => format!("{group}/{dim}"),
+        _ => dim.to_owned(),
     }
 }
 
@@ -300,6 +322,7 @@ mod tests {
         let said = |dims: &[&str], attrs: Value| Description {
             dims: dims.iter().map(|d| d.to_string()).collect(),
             attrs: attrs.as_object().unwrap().clone(),
+            ..Description::default()
         };
         let check = |d: Description| d.check("T", &meta).unwrap_err().to_string();
         assert!(said(&["x", "y"], json!({"long_name": "a"})).check("T", &meta).is_ok());
@@ -313,5 +336,9 @@ mod tests {
         );
         let text = ArrayMeta::new(DType::Str, Shape::new(&[3, 9]).unwrap());
         assert!(said(&["x"], json!({})).check("names", &text).is_ok());
+        let line = ArrayMeta::new(DType::F64, Shape::new(&[3]).unwrap());
+        assert!(said(&["a/n"], json!({})).check("a/b/x", &line).is_ok());
+        assert!(said(&["a/n"], json!({})).check("ab/x", &line).is_err());
+        assert_eq!((axis_path("a/x", "n"), axis_path("a/b/x", "a/n")), ("a/n".into(), "a/n".into()));
     }
 }

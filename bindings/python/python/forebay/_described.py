@@ -26,8 +26,11 @@ def said(
     dims: str | Sequence[str] | None,
     coords: Mapping[str, ArrayLike] | None,
     attrs: Mapping[str, Any] | None,
+    also: Mapping[str, Any] | None = None,
 ) -> tuple[str, list[tuple[str, Any, str]]]:
-    """Names of axes and attributes as JSON, and coordinates with their units, as the native half takes them."""
+    """Names of axes and attributes as JSON, and coordinates with their units, as the native half takes them. ``also``:
+    what the array is of a mesh or a species.
+    """
     axes = [] if dims is None else [dims] if isinstance(dims, str) else list(dims)
     wrong = [dim for dim in axes if not isinstance(dim, str)]
     if wrong:
@@ -46,7 +49,8 @@ def said(
     dtype = getattr(array, "dtype", None)
     kept = {key: _element(key, value, dtype) for key, value in (attrs or {}).items()}
     inside = to_json(kept)
-    return f'{{"dims": {json.dumps(axes)}, "attrs": {inside}}}', values
+    more = "".join(f', "{key}": {json.dumps(value, allow_nan=False)}' for key, value in (also or {}).items())
+    return f'{{"dims": {json.dumps(axes)}, "attrs": {inside}{more}}}', values
 
 
 def _plain(value: Any) -> Any:
@@ -89,3 +93,8 @@ def coordinates(snapshot: StoredSnapshot, name: str) -> dict[str, Any]:
     """The coordinates of an array, by the names of its axes."""
     dims = snapshot.dims(name)
     return {dims[axis]: snapshot.get(path) for axis, path in snapshot._native.coordinates(name)}
+
+
+def axis_path(name: str, dim: str) -> str:
+    """The coordinate of an axis of an array: beside the array, or where the name of the axis says."""
+    return dim if "/" in dim else name[: name.rfind("/") + 1] + dim

@@ -18,6 +18,7 @@ from ._attrs import from_json
 from ._described import coordinates, said, unit_in
 from ._dtypes import dtype_name, dtype_of_name
 from ._index import Selection, plan
+from ._meshes import arrays_of_mesh, arrays_of_particles, members
 from ._trees import tree
 
 if TYPE_CHECKING:
@@ -137,16 +138,93 @@ class Snapshot:
         Raises ``Conflict`` (another coordinate, or length, of an axis of that name beside it), ``BadArgument`` (a dtype that is not kept, a name used twice), ``Full`` (a step
         larger than all buffers whose policy is to drop), ``ServerLost`` (the owner of the run died).
         """
-        append = isinstance(offset, str)
         self._check(offset)
+        self._put(name, array, units, offset, shape, dims, coords, attrs, None, overlap)
+
+    def _put(
+        self,
+        name: str,
+        array: ArrayLike,
+        units: str | None,
+        offset: int | Sequence[int] | Literal["append"] | None,
+        shape: int | Sequence[int] | None,
+        dims: str | Sequence[str] | None,
+        coords: Mapping[str, ArrayLike] | None,
+        attrs: Mapping[str, Any] | None,
+        also: Mapping[str, Any] | None,
+        overlap: Literal["refuse", "equal", "last"] = "refuse",
+    ) -> None:
+        append = isinstance(offset, str)
         where = None if append else _extents("offset", offset)  # type: ignore[arg-type]
         attrs, units = unit_in(attrs, units)
         array, units = measured(array, units)
-        about = (
-            None if dims is None and coords is None and attrs is None else said(array, dims, coords, attrs)
-        )
+        is_plain = dims is None and coords is None and attrs is None and also is None
+        about = None if is_plain else said(array, dims, coords, attrs, also)
         whole = _extents("shape", shape)
         self._native.put(name, array, units or "", append, where, whole, about, overlap)
+
+    def mesh(
+        self,
+        name: str,
+        values: ArrayLike | Mapping[str, ArrayLike],
+        units: str | None = None,
+        offset: int | Sequence[int] | Literal["append"] | None = None,
+        shape: int | Sequence[int] | None = None,
+        *,
+        dims: str | Sequence[str] | None = None,
+        spacing: float | Sequence[float] | None = None,
+        origin: float | Sequence[float] | None = None,
+        position: float | Sequence[float] | Mapping[str, float | Sequence[float]] | None = None,
+        coords: Mapping[str, ArrayLike] | None = None,
+        attrs: Mapping[str, Any] | None = None,
+        overlap: Literal["refuse", "equal", "last"] = "refuse",
+    ) -> None:
+        """Puts a field on a regular mesh: readers of openPMD, VTK and ParaView find it in the file of the step.
+
+        ``values``: an array, or one for each component, ``{"x": Ex, "y": Ey}``. The component ``x`` of the mesh ``E`` is the
+        array ``E_x`` of the snapshot, and ``snapshot["E"]`` gives all of them. ``units``, ``offset``, ``shape``, ``dims``,
+        ``coords``, ``attrs`` and ``overlap`` as in :meth:`put`; without ``dims`` the axes are ``x``, ``y`` and ``z``. ``spacing``,
+        ``origin``: distance and beginning of the points along each axis, as ``coords`` say it, else 1 and 0.
+        ``position``: where in its cell the field is, as a part of the spacing from 0 to less than 1, for all components
+        or for each.
+
+        Raises ``Conflict`` and ``BadArgument`` as :meth:`put` does.
+        """
+        self._check(offset)
+        for array in arrays_of_mesh(name, values, dims, spacing, origin, position):
+            axes = (array.dims, coords, attrs, array.also)
+            self._put(array.name, array.values, units, offset, shape, *axes, overlap)
+
+    def particles(
+        self,
+        name: str,
+        position: ArrayLike | Mapping[str, ArrayLike],
+        *,
+        units: Mapping[str, str] | None = None,
+        attrs: Mapping[str, Mapping[str, Any]] | None = None,
+        offset: int | Literal["append"] | None = None,
+        shape: int | None = None,
+        **records: ArrayLike | Mapping[str, ArrayLike],
+    ) -> None:
+        """Puts a species of particles: readers of openPMD, VTK and ParaView find it in the file of the step.
+
+        ``position`` and each other record, ``momentum``, ``weighting``, ``id``: an array ``(n,)``, one for each component,
+        ``{"x": x, "y": y}``, an array ``(n, d)`` of up to three of them side by side, or one number for all
+        particles, as ``mass``. The component ``x`` of the record ``position`` is the array ``NAME/position/x`` of the
+        snapshot, and ``snapshot[NAME]`` gives all of them. ``units`` and ``attrs``: by record, as in :meth:`put`.
+        Each rank gives its own particles: ``offset="append"``, or ``offset``, the index of its first one, and ``shape``,
+        the number of all.
+
+        Raises ``Conflict`` and ``BadArgument`` as :meth:`put` does.
+        """
+        self._check(offset)
+        for array in arrays_of_particles(name, {"position": position, **records}, units, attrs):
+            inner = array.shape[1:]
+            where = offset if isinstance(offset, str) or offset is None else (offset, *(0 for _ in inner))
+            whole = None if shape is None else (shape, *inner)
+            self._put(
+                array.name, array.values, array.units, where, whole, array.dims, None, array.attrs, array.also
+            )
 
     def allocate(
         self,
@@ -263,7 +341,18 @@ class StoredSnapshot:
         return coordinates(self, name)
 
     def get(self, name: str, sel: Selection | None = None) -> Any:
-        """Reads an array, or only the part that a basic index ``sel`` selects."""
+        """Reads an array, or only the part that a basic index ``sel`` selects. Of a mesh with components, and of a species of
+        particles, it is the dictionary of all.
+        """
+        try:
+            return self._array(name, sel)
+        except _forebay.NotFound:
+            found = members(self._native.members(name), lambda array: self._array(array, sel))
+            if not found:
+                raise
+            return found
+
+    def _array(self, name: str, sel: Selection | None) -> Any:
         if sel is None:
             return self._native.get(name, None)
         axes, after = plan(sel, self.dataset(name).shape)
@@ -282,7 +371,7 @@ class StoredSnapshot:
         return self.get(name)
 
     def __contains__(self, name: object) -> bool:
-        return name in self.names()
+        return name in self.names() or (isinstance(name, str) and any(self._native.members(name)))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names())

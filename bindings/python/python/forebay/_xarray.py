@@ -17,6 +17,7 @@ from xarray.backends import BackendArray, BackendEntrypoint
 from xarray.core import indexing
 
 from . import _forebay
+from ._described import axis_path
 from ._dtypes import dtype_of_name, is_of_numpy
 from ._run import Run
 from ._run import open as open_run
@@ -40,7 +41,7 @@ def dims_of(kinds: Mapping[str, DataSet]) -> dict[str, tuple[str, ...]]:
     the extents that most arrays have along an axis, and with the extent behind, ``dim_0_5``, of others. So arrays of one
     shape have one grid.
     """
-    named = {name: tuple(_group(name) + dim for dim in about.dims) for name, about in kinds.items()}
+    named = {name: tuple(axis_path(name, dim) for dim in about.dims) for name, about in kinds.items()}
     along = {dim for dims in named.values() for dim in dims}
     unnamed = {name: about.shape for name, about in kinds.items() if not named[name] and name not in along}
     extents: dict[int, Counter[int]] = {}
@@ -59,10 +60,6 @@ def dims_of(kinds: Mapping[str, DataSet]) -> dict[str, tuple[str, ...]]:
     }
     # A coordinate lies along itself.
     return {name: named[name] or made.get(name, (name,)) for name in kinds}
-
-
-def _group(name: str) -> str:
-    return name[: name.rfind("/") + 1]
 
 
 def _attrs_of(about: DataSet) -> dict[str, Any]:

@@ -5,7 +5,10 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use forebay_types::record::Place;
-use forebay_types::{ArrayMeta, Code, DType, Description, Error, Result, attribute_among, axes, crc32c};
+use forebay_types::{
+    ArrayMeta, Code, DType, Description, Error, Number, Result, Unit, attribute_among, axes, axis_path,
+    crc32c, uniform,
+};
 use serde_json::{Map, Value};
 
 use super::View;
@@ -87,14 +90,8 @@ pub(super) type New<'a> = (String, Coordinate<'a>, u32);
 pub(super) struct Axes {
     known: HashMap<String, Axis>,
     said: HashMap<String, Description>,
-}
-
-/// The path of the scale of an axis: beside its array.
-fn beside(name: &str, dim: &str) -> String {
-    match name.rsplit_once('/') {
-        Some((group, _)) => format!("{group}/{dim}"),
-        None => dim.to_owned(),
-    }
+    /// The first array of each mesh.
+    meshes: HashMap<String, String>,
 }
 
 /// The length of each axis of the whole, where it is known.
@@ -165,9 +162,10 @@ impl Axes {
                 ),
             ));
         }
+        self.check_mesh(name, description)?;
         let extents = extents_of(meta, place);
         for (dim, extent) in description.dims.iter().zip(&extents) {
-            let path = beside(name, dim);
+            let path = axis_path(name, dim);
             if groups.contains(&path) {
                 return Err(Error::bad(format!(
                     "the axis {dim:?} of {name:?} cannot be called as the group {path:?} of other arrays; {WAYS}"
@@ -208,6 +206,24 @@ impl Axes {
         })
     }
 
+    /// The components of a mesh lie on one grid.
+    fn check_mesh(&self, name: &str, description: &Description) -> Result<()> {
+        let Some(mesh) = &description.mesh else { return Ok(()) };
+        let Some(first) = self.meshes.get(&mesh.name).filter(|first| *first != name) else { return Ok(()) };
+        let Some(known) = self.said.get(first) else { return Ok(()) };
+        let goes = known.mesh.as_ref().is_some_and(|other| mesh.goes_with(other));
+        match goes && known.dims == description.dims {
+            true => Ok(()),
+            false => Err(Error::new(
+                Code::Conflict,
+                format!(
+                    "{name:?} and {first:?} are not of one mesh {:?}: give all its components the same dims, spacing and origin, or another name",
+                    mesh.name
+                ),
+            )),
+        }
+    }
+
     fn check_coordinate(
         &self,
         name: &str,
@@ -236,7 +252,7 @@ impl Axes {
                 extents[at].unwrap_or(0)
             )));
         }
-        let path = beside(name, dim);
+        let path = axis_path(name, dim);
         let known = self.known.get(&path).and_then(|axis| axis.coordinate.as_ref());
         match known {
             Some((dtype, sum, units, with)) => {
@@ -268,7 +284,7 @@ impl Axes {
     ) -> Result<(Option<String>, Vec<New<'a>>)> {
         let description = about.description;
         for (dim, extent) in description.dims.iter().zip(extents_of(meta, place)) {
-            let axis = self.known.entry(beside(name, dim)).or_insert_with(|| Axis {
+            let axis = self.known.entry(axis_path(name, dim)).or_insert_with(|| Axis {
                 extent: None,
                 whose: name.to_owned(),
                 coordinate: None,
@@ -277,7 +293,7 @@ impl Axes {
         }
         let mut new = Vec::new();
         for c in about.coordinates {
-            let path = beside(name, c.dim);
+            let path = axis_path(name, c.dim);
             let Some(axis) = self.known.get_mut(&path).filter(|axis| axis.coordinate.is_none()) else {
                 continue;
             };
@@ -289,6 +305,9 @@ impl Axes {
         let json = if is_new { Some(description.to_json()?) } else { None };
         if is_new {
             self.said.insert(name.to_owned(), description.clone());
+            if let Some(mesh) = &description.mesh {
+                self.meshes.entry(mesh.name.clone()).or_insert_with(|| name.to_owned());
+            }
         }
         Ok((json, new))
     }
@@ -320,4 +339,43 @@ impl Axes {
     pub fn take(&mut self, name: &str, description: Description) {
         self.said.insert(name.to_owned(), description);
     }
+}
+
+/// What readers of openPMD and VTKHDF do not get of a mesh or of particles, for people.
+pub(super) fn remarks(name: &str, units: &str, about: &About) -> Vec<String> {
+    let Description { mesh, species, dims, .. } = about.description;
+    if mesh.is_none() && species.is_none() {
+        return Vec::new();
+    }
+    let constants =
+        species.iter().flat_map(|s| s.constants.iter().map(|(record, c)| (record.as_str(), &c.units)));
+    let mut all = vec![(name, units)];
+    all.extend(constants.map(|(record, units)| (record, units.as_str())));
+    let unknown = |(name, units): (&str, &str)| {
+        let why = Unit::parse(units).err().filter(|_| !units.is_empty())?;
+        Some(format!(
+            "the unit {units:?} of {name:?} is {why}: readers of openPMD get it as a text, with numbers as they are and no dimension"
+        ))
+    };
+    let mut said: Vec<String> = all.into_iter().filter_map(unknown).collect();
+    let Some(mesh) = mesh.as_ref().filter(|mesh| mesh.spacing.is_empty()) else { return said };
+    let is_bent = |c: &&Coordinate| dims.iter().any(|dim| dim == c.dim) && !is_uniform(&c.view);
+    if let Some(c) = about.coordinates.iter().find(is_bent) {
+        said.push(format!(
+            "the mesh {:?} is in the run, and not among the meshes of openPMD and VTKHDF: its coordinate {:?} does not rise by the same distance everywhere",
+            mesh.name, c.dim
+        ));
+    }
+    said
+}
+
+fn is_uniform(view: &View) -> bool {
+    let (dtype, bytes) = (view.meta().dtype, view.bytes());
+    let real = |element: &[u8]| match dtype.number(element) {
+        Number::Int(n) => n as f64,
+        Number::Real(n) => n,
+        _ => f64::NAN,
+    };
+    let values: Vec<f64> = bytes.chunks_exact(dtype.size()).map(real).collect();
+    !dtype.is_text() && uniform(&values, dtype).is_some()
 }

@@ -93,6 +93,8 @@ pub struct Core {
     pub heed: AtomicU8,
     /// What becomes of late errors.
     pub late: RwLock<(LateErrors, Option<Warn>)>,
+    /// What other readers of meshes and particles do not get, as far as it was said.
+    pub remarked: Mutex<HashSet<String>>,
 }
 
 /// A snapshot being taken.
@@ -135,6 +137,9 @@ pub struct Counts {
     /// The fastest copy of at least [`TELLING`] bytes, in nanoseconds a MiB; 0 before one.
     pub copy_ns: AtomicU64,
 }
+
+/// So many things are said once.
+const REMARKS: usize = 100;
 
 /// A copy of fewer bytes tells little about how fast memory is.
 const TELLING: u64 = 1 << 20;
@@ -430,6 +435,14 @@ impl Core {
             let run = &self.open.path;
             say(&format!("{run} is complete already: it is at step {step}, and the loop goes to {n}"));
         }
+    }
+
+    /// A message for people that is said once in a session.
+    pub fn remark_once(&self, level: u8, text: String) -> Result<()> {
+        let mut remarked = self.remarked.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_new = remarked.len() < REMARKS && remarked.insert(text.clone());
+        drop(remarked);
+        if is_new { self.message(level, &text) } else { Ok(()) }
     }
 
     /// A message for people.

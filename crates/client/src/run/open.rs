@@ -113,6 +113,7 @@ impl Session {
             check: RwLock::new(None),
             heed: AtomicU8::default(),
             late: RwLock::default(),
+            remarked: Mutex::default(),
             segment,
             opened,
         };

@@ -13,7 +13,7 @@ use forebay_types::{ArrayMeta, Code, Error, Name, Result, limits};
 use serde_json::{Map, Value};
 
 use super::View;
-use super::axes::{About, Axes, KnownArray};
+use super::axes::{About, Axes, KnownArray, remarks};
 use super::core::{Core, OpenStep, WAYS_OUT};
 use super::room::Placed;
 
@@ -255,7 +255,7 @@ impl StepWriter {
             return Ok(());
         }
         match piece.about {
-            Some(about) => self.say(&mut state, name, view.meta(), piece.place, about),
+            Some(about) => self.say(&mut state, name, view.meta(), &piece, about),
             None => Ok(()),
         }
     }
@@ -282,10 +282,20 @@ impl StepWriter {
     }
 
     /// Sends what an array says of itself, and the coordinates that are not in the snapshot yet.
-    fn say(&self, state: &mut State, name: &str, meta: &ArrayMeta, place: Place, about: About) -> Result<()> {
-        let (json, coordinates) = state.axes.note(name, meta, &place, about)?;
+    fn say(
+        &self,
+        state: &mut State,
+        name: &str,
+        meta: &ArrayMeta,
+        piece: &ArrayOptions,
+        about: About,
+    ) -> Result<()> {
+        let (json, coordinates) = state.axes.note(name, meta, &piece.place, about)?;
         if let Some(json) = json {
             self.core.publish(&Record::StepDescribe { step: self.step, name, json: &json })?;
+            for text in remarks(name, piece.units, &about) {
+                self.core.remark_once(WARNING, text)?;
+            }
         }
         for (path, coordinate, sum) in coordinates {
             state.names.insert(path.clone(), KnownArray::of(coordinate.view.meta(), &Place::Whole));
@@ -364,7 +374,7 @@ impl StepWriter {
         state.bytes += bytes;
         self.core.expect(state.bytes);
         if let Some(about) = piece.about {
-            self.say(&mut state, name, &meta, piece.place, about)?;
+            self.say(&mut state, name, &meta, &piece, about)?;
         }
         let placed = Arc::new(placed);
         state.reserved.push_back(Reserved {

@@ -16,15 +16,41 @@ use hdf5_metno_sys::h5t::{
 };
 use std::ffi::CString;
 
-/// Writes texts of one length: one without an extent, or a list.
+/// Writes texts of one length, with a zero at their end: one without an extent, or a list.
 pub(super) fn write_texts(
     at: &Location,
     name: &str,
     texts: &[&str],
     extent: Option<u64>,
 ) -> hdf5::Result<()> {
+    write_fixed(at, name, texts, extent, (H5T_cset_t::H5T_CSET_UTF8, H5T_str_t::H5T_STR_NULLTERM))
+}
+
+/// Writes texts as NumPy's `bytes_` are written, which readers of openPMD and VTKHDF ask: without a zero at the end, and as
+/// ASCII where they are.
+pub(super) fn write_padded(
+    at: &Location,
+    name: &str,
+    texts: &[&str],
+    extent: Option<u64>,
+) -> hdf5::Result<()> {
+    let letters = match texts.iter().all(|t| t.is_ascii()) {
+        true => H5T_cset_t::H5T_CSET_ASCII,
+        false => H5T_cset_t::H5T_CSET_UTF8,
+    };
+    write_fixed(at, name, texts, extent, (letters, H5T_str_t::H5T_STR_NULLPAD))
+}
+
+fn write_fixed(
+    at: &Location,
+    name: &str,
+    texts: &[&str],
+    extent: Option<u64>,
+    (letters, end): (H5T_cset_t, H5T_str_t),
+) -> hdf5::Result<()> {
     let texts: Vec<String> = texts.iter().map(|t| t.replace('\0', "")).collect();
-    let size = texts.iter().map(String::len).max().unwrap_or(0) + 1;
+    let zero = usize::from(end == H5T_str_t::H5T_STR_NULLTERM);
+    let size = (texts.iter().map(String::len).max().unwrap_or(0) + zero).max(1);
     let mut bytes = Vec::with_capacity(size * texts.len());
     for (i, text) in texts.iter().enumerate() {
         bytes.extend_from_slice(text.as_bytes());
@@ -34,8 +60,8 @@ pub(super) fn write_texts(
     let kind = unsafe {
         let kind = H5Tcopy(*H5T_C_S1);
         H5Tset_size(kind, size);
-        H5Tset_cset(kind, H5T_cset_t::H5T_CSET_UTF8);
-        H5Tset_strpad(kind, H5T_str_t::H5T_STR_NULLTERM);
+        H5Tset_cset(kind, letters);
+        H5Tset_strpad(kind, end);
         kind
     };
     let extents = extent.map(|n| vec![n]);

@@ -2,12 +2,14 @@
 //! bytes of arrays, which go past it. Every call goes through the gate of [`crate::fork`], the making of
 //! its error and the end of what it opened too.
 
-use super::{MANIFEST, Manifest, scales};
+use super::grids::{Grid, grids};
+use super::{MANIFEST, Manifest, openpmd, scales, vtkhdf};
 use crate::fork::library;
 use forebay_types::{ArrayMeta, Code, DType, Error, Order, Result};
 use hdf5::types::{CompoundField, CompoundType, FloatSize, IntSize, TypeDescriptor, VarLenUnicode};
 use hdf5_metno as hdf5;
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 /// A failure with the code of the system's error that lies under it. Without one it is no fault of the
@@ -136,7 +138,7 @@ impl Frame {
     }
 
     /// Describes the whole file.
-    pub fn describe(&self, path: &Path, m: &Manifest) -> Result<()> {
+    pub fn describe(&self, path: &Path, m: &Manifest, grids: &BTreeMap<String, Grid>) -> Result<()> {
         let wrong = |e| failed("cannot describe", path, e);
         let _gate = library()?;
         let file = self.file.file()?;
@@ -151,7 +153,10 @@ impl Frame {
             }
             match m.data.iter().all(|e| e.about.is_empty()) {
                 true => Ok(()),
-                false => scales::describe(file, m),
+                false => {
+                    scales::describe(file, m)?;
+                    vtkhdf::write(file, &openpmd::write(file, m, grids)?)
+                }
             }
         };
         all().map_err(wrong)
@@ -178,6 +183,7 @@ pub(super) fn text(at: &hdf5::Location, name: &str, value: &str) -> hdf5::Result
 
 /// A finished file, as HDF5 sees it.
 pub struct Opened {
+    path: PathBuf,
     file: OpenFile,
 }
 
@@ -188,7 +194,7 @@ impl Opened {
         hdf5::File::with_options()
             .with_fapl(|p| p.file_locking(false))
             .open(path)
-            .map(|file| Opened { file: OpenFile(Some(file)) })
+            .map(|file| Opened { path: path.to_owned(), file: OpenFile(Some(file)) })
             .map_err(|e| Error::new(Code::Corrupt, format!("{} is no HDF5 file: {e}", path.display())))
     }
 
@@ -204,6 +210,7 @@ impl Opened {
 impl Opened {
     /// What the file says in the words of HDF5, for whoever reads it without Forebay, and is not what its manifest says.
     pub fn unlike(&self, m: &Manifest) -> Vec<String> {
+        let grids = grids(&self.path, m).unwrap_or_default();
         let Ok(_gate) = library() else { return Vec::new() };
         let Ok(file) = self.file.file() else { return Vec::new() };
         let mut found = Vec::new();
@@ -247,6 +254,9 @@ impl Opened {
             if let Some((what, read)) = scales::unlike(file, &set, e) {
                 look(what, read);
             }
+        }
+        for path in openpmd::missing(file, m, &grids) {
+            look(format!("{path:?}"), Ok(false));
         }
         found
     }

@@ -203,6 +203,9 @@ pub struct Manifest {
     /// Where a loop may go on from this step, if its number does not say it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heads: Option<Heads>,
+    /// Of a step with meshes or particles: the time since the step before, by as many steps as there are between.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dt: Option<f64>,
     /// For a data set outside steps: set number and version.
     #[serde(default)]
     pub set: Option<(i64, u64)>,
@@ -247,6 +250,7 @@ impl Manifest {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use forebay_types::Mesh;
 
     #[test]
     fn a_manifest_reads_back_and_refuses_nonsense() {
@@ -255,6 +259,8 @@ mod tests {
         let about = Description {
             dims: vec!["x".into(), "y".into()],
             attrs: serde_json::from_str(r#"{"k": 1.0, "n": {"$": "nan"}}"#).unwrap(),
+            mesh: Some(Mesh { name: "a/b".into(), spacing: vec![0.1, 0.2], ..Mesh::default() }),
+            ..Description::default()
         };
         let pieces = vec![piece];
         let entry = Entry { name: "a/b".into(), meta, units: "V".into(), offset: 4096, pieces, about };

@@ -10,11 +10,14 @@
 mod boxes;
 mod check;
 mod ffi;
+mod grids;
 mod hdf;
 mod manifest;
+mod openpmd;
 mod place;
 mod read;
 mod scales;
+mod vtkhdf;
 mod write;
 
 pub use boxes::{IndexBox, left_to_each};

@@ -6,12 +6,12 @@
 //!  /T   DIMENSION_LIST = [-> /x] [-> /y]                an axis without a coordinate has a scale without values
 //! ```
 //!
-//! A scale lies beside its array, for only there, or above, readers look for it. The scales keep no list of their
+//! A scale lies beside its array or above it, for only there readers look for it. The scales keep no list of their
 //! arrays: no reader asks for it, and attaching one more would write it anew each time.
 
 use super::hdf::{element_of, text};
 use super::{Entry, Manifest, ffi};
-use forebay_types::{Native, Order, axes, native};
+use forebay_types::{Native, Order, axes, axis_path, native};
 use hdf5::types::{FloatSize, TypeDescriptor, VarLenArray};
 use hdf5::{File, Group, Location, ObjectReference, ObjectReference1};
 use hdf5_metno as hdf5;
@@ -35,7 +35,7 @@ pub(super) fn describe(file: &File, m: &Manifest) -> hdf5::Result<()> {
     let mut scales: BTreeMap<String, (&str, u64)> = BTreeMap::new();
     for e in with_axes() {
         for (dim, extent) in e.about.dims.iter().zip(axes(&e.meta)) {
-            scales.insert(beside(&e.name, dim), (dim, *extent));
+            scales.insert(axis_path(&e.name, dim), (dim.rsplit('/').next().unwrap_or(dim), *extent));
         }
     }
     for (path, (dim, extent)) in &scales {
@@ -53,7 +53,7 @@ pub(super) fn describe(file: &File, m: &Manifest) -> hdf5::Result<()> {
         ffi::write_texts(&set, "NAME", &[&name], None)?;
     }
     for e in with_axes() {
-        let mut paths: Vec<String> = e.about.dims.iter().map(|dim| beside(&e.name, dim)).collect();
+        let mut paths: Vec<String> = e.about.dims.iter().map(|dim| axis_path(&e.name, dim)).collect();
         // A scale has none itself.
         if scales.contains_key(&e.name) {
             continue;
@@ -86,21 +86,13 @@ fn attribute(at: &Location, key: &str, value: &Native) -> hdf5::Result<()> {
     }
 }
 
-/// The path of the scale of an axis.
-fn beside(name: &str, dim: &str) -> String {
-    match name.rsplit_once('/') {
-        Some((group, _)) => format!("{group}/{dim}"),
-        None => dim.to_owned(),
-    }
-}
-
 /// What an array of a file lacks of what it is to say of itself, to those who read it without us.
 pub(super) fn unlike(file: &Group, set: &Location, e: &Entry) -> Option<(String, hdf5::Result<bool>)> {
     let name = &e.name;
     if let Some(key) = e.about.attrs.keys().find(|key| set.attr(key).is_err()) {
         return Some((format!("the attribute {key:?} of {name:?}"), Ok(false)));
     }
-    let is_scale = e.about.dims.len() == 1 && beside(name, &e.about.dims[0]) == *name;
+    let is_scale = e.about.dims.len() == 1 && axis_path(name, &e.about.dims[0]) == *name;
     if e.about.dims.is_empty() || is_scale {
         return None;
     }
@@ -115,7 +107,7 @@ pub(super) fn unlike(file: &Group, set: &Location, e: &Entry) -> Option<(String,
                 hdf5::ReferencedObject::Dataset(scale) => Some(scale.name()),
                 _ => None,
             });
-            named == Some(format!("/{}", beside(name, dim)))
+            named == Some(format!("/{}", axis_path(name, dim)))
         };
         Ok(list.len() == dims.len() && list.iter().zip(dims).all(|(list, dim)| is_that(list, dim)))
     };

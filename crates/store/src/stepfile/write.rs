@@ -1,5 +1,6 @@
 //! Writing a file of arrays as its pieces come.
 
+use super::grids::grids;
 use super::hdf::Frame;
 use super::place::Hyperslab;
 use super::{Back, Entry, IndexBox, MANIFEST, Manifest, Partial, Piece, left_to_each, read_piece};
@@ -45,6 +46,9 @@ pub struct Facts {
     /// For what is here of a step that lacks ranks.
     #[serde(default)]
     pub partial: Option<Box<Partial>>,
+    /// The time since the step before, by as many steps as there are between.
+    #[serde(default)]
+    pub dt: Option<f64>,
     /// What its arrays say of themselves, by their names.
     #[serde(default)]
     pub said: BTreeMap<String, Description>,
@@ -266,6 +270,7 @@ impl Writer {
             serial: facts.serial,
             backs: facts.backs.clone(),
             heads: facts.heads,
+            dt: facts.dt.filter(|_| facts.said.values().any(|d| d.mesh.is_some() || d.species.is_some())),
             set: facts.set,
             partial: facts.partial.clone(),
             data: self.sets.values().map(Open::as_written).collect(),
@@ -352,7 +357,8 @@ impl Writer {
         let shape = Shape::new(&[json.len() as u64])?;
         let zero = Shape::new(&[0])?;
         if !self.described {
-            self.framed(|frame, tmp| frame.describe(tmp, manifest))?;
+            let grids = grids(&self.tmp, manifest)?;
+            self.framed(|frame, tmp| frame.describe(tmp, manifest, &grids))?;
             self.described = true;
         }
         self.add(MANIFEST, &ArrayMeta::new(DType::Str, shape), "")?;
@@ -402,6 +408,7 @@ pub fn write_anew(disk: &Arc<dyn Disk>, path: &Path, m: &Manifest) -> Result<Man
         serial: m.serial,
         backs: m.backs.clone(),
         heads: m.heads,
+        dt: m.dt,
         set: m.set,
         partial: m.partial.clone(),
         said: m

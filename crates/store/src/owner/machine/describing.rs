@@ -1,4 +1,4 @@
-//! What the ranks of a step say of its arrays, made one: names of axes and attributes. Each is said by all alike, or by
+//! What the ranks of a step say of its arrays, made one: names of axes, attributes, meshes and species. Each is said by all alike, or by
 //! one; where they differ the lowest rank has its way, and all hear of it. The data are kept in any case.
 
 use super::Machine;
@@ -6,7 +6,7 @@ use super::event::{Action, Ticket};
 use super::steps::Step;
 use crate::stepfile::Facts;
 use forebay_types::watch::level::WARNING;
-use forebay_types::{ArrayMeta, Code, Description, Error, Result, axes};
+use forebay_types::{ArrayMeta, Code, Description, Error, Mesh, Order, Result, axes, axis_path};
 use std::collections::BTreeMap;
 
 impl Machine {
@@ -69,12 +69,35 @@ impl Step {
         let mut lengths: BTreeMap<String, (u64, String)> = BTreeMap::new();
         for (name, about) in &mut said {
             if let Err(e) = self.lay_axes(name, about, &mut lengths) {
-                about.dims.clear();
+                *about = Description { attrs: std::mem::take(&mut about.attrs), ..Description::default() };
                 disputes.push(e);
             }
         }
+        self.join_meshes(&mut said, &mut disputes);
         said.retain(|_, about| !about.is_empty());
         (said, disputes)
+    }
+
+    /// The components of a mesh are those that lie on the grid of its first one.
+    fn join_meshes(&self, said: &mut BTreeMap<String, Description>, disputes: &mut Vec<Error>) {
+        let mut first: BTreeMap<String, (String, Mesh, Vec<String>, Order)> = BTreeMap::new();
+        for (name, about) in said {
+            let (Some(mesh), Some(named)) = (&about.mesh, self.names.get(name)) else { continue };
+            let order = named.meta.order;
+            let known = first
+                .entry(mesh.name.clone())
+                .or_insert_with(|| (name.clone(), mesh.clone(), about.dims.clone(), order));
+            if !(mesh.goes_with(&known.1) && about.dims == known.2 && order == known.3) {
+                disputes.push(Error::new(
+                    Code::Conflict,
+                    format!(
+                        "{name:?} and {:?} are not of one mesh {:?}, and {name:?} is kept as an array of its own: give all components the same dims, spacing, origin and order",
+                        known.0, mesh.name
+                    ),
+                ));
+                about.mesh = None;
+            }
+        }
     }
 
     /// The axes of an array fit those of the same names.
@@ -87,7 +110,7 @@ impl Step {
         let Some(named) = self.names.get(name) else { return Ok(()) };
         about.check(name, &named.meta)?;
         for (dim, extent) in about.dims.iter().zip(axes(&named.meta)) {
-            let path = beside(name, dim);
+            let path = axis_path(name, dim);
             let is_group =
                 |other: &String| other.strip_prefix(&path).is_some_and(|rest| rest.starts_with('/'));
             if let Some(other) = self.names.keys().find(|other| is_group(other)) {
@@ -110,14 +133,6 @@ impl Step {
 /// Whether an array is the coordinate of an axis.
 fn is_coordinate(meta: &ArrayMeta, extent: u64) -> bool {
     axes(meta) == [extent]
-}
-
-/// The path of the scale of an axis: beside its array.
-fn beside(name: &str, dim: &str) -> String {
-    match name.rsplit_once('/') {
-        Some((group, _)) => format!("{group}/{dim}"),
-        None => dim.to_owned(),
-    }
 }
 
 fn clash(name: &str, dim: &str, what: &str) -> Error {
@@ -158,6 +173,20 @@ fn merged(name: &str, by_rank: &BTreeMap<u32, Description>, disputes: &mut Vec<E
                 Some(_) => {}
             }
         }
+        if adopt(&mut all.mesh, &said.mesh) {
+            differ("spacing, origin and position".to_owned(), *rank, dims_of);
+        }
+        if adopt(&mut all.species, &said.species) {
+            differ("the constants of the species".to_owned(), *rank, dims_of);
+        }
     }
     all
+}
+
+/// Takes what is said where nothing was; whether something else was.
+fn adopt<T: Clone + PartialEq>(known: &mut Option<T>, said: &Option<T>) -> bool {
+    if known.is_none() {
+        known.clone_from(said);
+    }
+    said.is_some() && known != said
 }

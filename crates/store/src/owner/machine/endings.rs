@@ -112,6 +112,7 @@ impl Machine {
             },
             Ok(mut facts) => {
                 known.ended_at = Some(self.now);
+                facts.dt = known.time.and_then(|time| pace(&mut self.before, step, time));
                 self.describe_file(step, &mut facts);
                 self.files.complete(step, facts);
             }
@@ -242,6 +243,13 @@ impl Machine {
     pub fn is_drained(&self) -> bool {
         self.sessions.is_empty() && self.steps.is_empty() && self.group.is_empty() && !self.committing
     }
+}
+
+/// The time since the last step that was completed, by as many steps as there are between; this one is the last now.
+fn pace(before: &mut Option<(i64, f64)>, step: i64, time: f64) -> Option<f64> {
+    let (from, then) = before.replace((step, time)).filter(|(from, _)| *from < step)?;
+    let dt = (time - then) / (step as f64 - from as f64);
+    dt.is_finite().then_some(dt)
 }
 
 #[cfg(test)]

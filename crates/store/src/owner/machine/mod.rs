@@ -169,6 +169,8 @@ pub(super) struct Machine {
     memories_since: Option<(Now, bool)>,
     /// How often the run went back.
     times_back: u64,
+    /// The last step that was completed, with its time if it had one.
+    before: Option<(i64, f64)>,
     /// The first session that came when nobody else was there: whoever had left before may come again.
     since: u64,
     /// Whether the ranks that are there were told whom they wait for.
@@ -221,6 +223,7 @@ impl Machine {
             lacking_since: None,
             memories_since: None,
             times_back: 0,
+            before: None,
             since: 0,
             remarked: false,
             flushers: Vec::new(),

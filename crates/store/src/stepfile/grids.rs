@@ -1,0 +1,89 @@
+//! Where the points of meshes lie: as their programs have said, or as the coordinates of the step have it.
+
+use super::{Check, Entry, Manifest, Source, read_selection};
+use forebay_types::{Error, Number, Result, Selection, Unit, axes, axis_path, uniform};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::Path;
+
+/// The grid of a mesh; a number for each axis, as the user indexes.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Grid {
+    /// From one point to the next.
+    pub spacing: Vec<f64>,
+    /// Where the first point is.
+    pub origin: Vec<f64>,
+    /// So many metres are 1 of these.
+    pub unit: f64,
+}
+
+/// The grids of the meshes of a step whose points are equally far apart along each axis, by the names of their arrays.
+/// What is not said is read from the coordinates in the file.
+pub(super) fn grids(path: &Path, m: &Manifest) -> Result<BTreeMap<String, Grid>> {
+    let mut found = BTreeMap::new();
+    if m.data.iter().all(|e| e.about.mesh.is_none()) {
+        return Ok(found);
+    }
+    let file = File::open(path).map_err(|e| Error::io(format!("cannot read {}", path.display()), e))?;
+    let entries: BTreeMap<&str, &Entry> = m.data.iter().map(|e| (e.name.as_str(), e)).collect();
+    // Meshes share coordinates.
+    let mut known: BTreeMap<&str, Option<(f64, f64)>> = BTreeMap::new();
+    for e in &m.data {
+        let Some(mesh) = &e.about.mesh else { continue };
+        let mut grid = Grid { spacing: mesh.spacing.clone(), origin: mesh.origin.clone(), unit: 1.0 };
+        let mut units = Vec::new();
+        let mut is_uniform = true;
+        for (dim, extent) in e.about.dims.iter().zip(axes(&e.meta)) {
+            let coordinate = entries.get(axis_path(&e.name, dim).as_str()).copied();
+            // A mesh that is called as its axis is no coordinate of itself.
+            let coordinate = coordinate.filter(|c| axes(&c.meta) == [*extent] && c.about.mesh.is_none());
+            units.extend(coordinate.map(|c| c.units.as_str()).filter(|units| !units.is_empty()));
+            if !mesh.spacing.is_empty() && !mesh.origin.is_empty() {
+                continue;
+            }
+            let line = match coordinate {
+                None => Some((0.0, 1.0)),
+                Some(c) => match known.get(c.name.as_str()) {
+                    Some(line) => *line,
+                    None => *known.entry(&c.name).or_insert(line(&file, c)?),
+                },
+            };
+            is_uniform &= line.is_some() || !mesh.spacing.is_empty();
+            let (origin, spacing) = line.unwrap_or((0.0, 1.0));
+            if mesh.spacing.is_empty() {
+                grid.spacing.push(spacing);
+            }
+            if mesh.origin.is_empty() {
+                grid.origin.push(origin);
+            }
+        }
+        let lengths: Option<Vec<f64>> =
+            units.iter().map(|u| Unit::parse(u).ok().filter(Unit::is_length).map(|u| u.factor)).collect();
+        if let Some([first, rest @ ..]) = lengths.as_deref()
+            && rest.iter().all(|other| other == first)
+        {
+            grid.unit = *first;
+        }
+        if is_uniform {
+            found.insert(e.name.clone(), grid);
+        }
+    }
+    Ok(found)
+}
+
+/// Where coordinates begin and how far apart they are, if they are equally far apart.
+fn line(file: &File, e: &Entry) -> Result<Option<(f64, f64)>> {
+    let dtype = e.meta.dtype;
+    if dtype.is_text() {
+        return Ok(None);
+    }
+    let source = Source::File(file, e.offset);
+    let (_, bytes) = read_selection(&source, &e.meta, &Selection::default(), &mut Check::default())?;
+    let real = |element: &[u8]| match dtype.number(element) {
+        Number::Int(n) => n as f64,
+        Number::Real(n) => n,
+        _ => f64::NAN,
+    };
+    let values: Vec<f64> = bytes.chunks_exact(dtype.size()).map(real).collect();
+    Ok(uniform(&values, dtype))
+}
