@@ -74,6 +74,7 @@ def check_described(home: Home, program: Path, run_path: Path) -> None:
         assert np.array_equal(T, 10.0 * np.arange(6)[:, None] + np.arange(3))
         assert snap.dims("T") == snap.dims("p") == ("x", "y") and snap.dims("u") == ("x", "kind")
         assert snap.dataset("T").units == "K" and snap.dataset("x").units == "m"
+        assert np.array_equal(snap["nodes"], T)
         coords = snap.coords("T") | snap.coords("u")
         assert coords["x"].tolist() == [0.0, 0.25, 0.5, 0.75, 1.0, 1.25] and coords["y"].tolist() == [
             10,

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use forebay::{
-    About, Allocated, ArrayMeta, ArrayOptions, Code, Coordinate, DType, Description, Error, Kept, Place,
-    Result, Snapshot, attribute_among,
+    About, Allocated, ArrayMeta, ArrayOptions, Code, Coordinate, DType, Description, Error, Kept, Overlap,
+    Place, Result, Snapshot, attribute_among,
 };
 
 use crate::arrays::{Given, fb_array};
@@ -96,6 +96,11 @@ pub struct fb_piece_opts {
     pub coords: *const fb_coord,
     /// Attributes as a JSON object; NULL: none. fb_attr_put adds others, up to the end of the snapshot.
     pub attrs: *const c_char,
+    /// What holds where blocks of ranks lie over each other: that is an error, "refuse" (NULL); they have the same bits
+    /// there, "equal" (other ones are a late FB_CONFLICT, and the highest rank's are kept); the highest rank's block counts,
+    /// "last". All ranks say the same, with offset and global. The blocks wait in the buffer until the lower ranks have
+    /// ended the snapshot.
+    pub overlap: *const c_char,
 }
 
 // SAFETY: numbers and pointers, the size first.
@@ -104,6 +109,7 @@ unsafe impl Sized0 for fb_piece_opts {}
 /// What a caller says of an array, checked.
 struct Said<'a> {
     units: &'a str,
+    overlap: Option<Overlap>,
     description: Description,
     coordinates: Vec<Coordinate<'a>>,
 }
@@ -129,14 +135,24 @@ impl<'a> Said<'a> {
         }
         Ok(Said {
             units: given::optional_text(opts.units, "units")?.unwrap_or(""),
+            overlap: Overlap::parse(given::optional_text(opts.overlap, "overlap")?.unwrap_or("refuse"))?,
             description,
             coordinates: coords.iter().map(coordinate).collect::<Result<_>>()?,
         })
     }
 
-    fn options(&self, place: Place) -> ArrayOptions<'_> {
+    fn options(&self, place: Place) -> Result<ArrayOptions<'_>> {
         let about = About { description: &self.description, coordinates: &self.coordinates };
-        ArrayOptions { units: self.units, place, about: (!self.description.is_empty()).then_some(about) }
+        let place = match (place, self.overlap) {
+            (place, None) => place,
+            (Place::At { offset, global }, Some(rule)) => Place::Over { offset, global, rule },
+            _ => {
+                return Err(Error::bad(
+                    "overlap says what holds where blocks of ranks lie over each other: give offset and global with it",
+                ));
+            }
+        };
+        Ok(ArrayOptions { units: self.units, place, about: (!self.description.is_empty()).then_some(about) })
     }
 }
 
@@ -250,7 +266,7 @@ pub extern "C" fn fb_snapshot_put_with(
         let given = Given::of(array, "array")?;
         let said = Said::of(opts, given.meta.dtype)?;
         let place = place(&given.meta, offset, global)?;
-        object.taken()?.0.put(name, given.view()?, said.options(place))
+        object.taken()?.0.put(name, given.view()?, said.options(place)?)
     })
 }
 
@@ -276,7 +292,7 @@ pub extern "C" fn fb_snapshot_allocate(
         let out = given::out(array, "array")?;
         let said = Said::of(opts, meta.dtype)?;
         let (snapshot, rooms) = object.taken()?;
-        let room = snapshot.allocate(name, meta, said.options(place(&meta, offset, global)?))?;
+        let room = snapshot.allocate(name, meta, said.options(place(&meta, offset, global)?)?)?;
         out.set(fb_array { data: room.as_mut_ptr().cast(), ..wanted });
         rooms.lock().unwrap_or_else(PoisonError::into_inner).push(room);
         Ok(())

@@ -104,6 +104,7 @@ typedef struct {
     const char *attrs;
     const char *const *dims;
     const coordinate *coords;
+    const char *overlap;
     int ndims, ncoords;
 } said_of_array;
 

@@ -18,6 +18,8 @@ static void taken(fb::run &run)
     fb::snapshot snapshot = run.snapshot(1, 0.5);
     snapshot.put("T", T, { 6, 3 }, of_T);
     snapshot.put("u", u, { 6, 3 }, fb::piece().dims({ "x", "kind" }).coord("x", x, "m").coord("kind", kinds));
+    snapshot.put_block("nodes", T.data(), { 6, 3 }, { 0, 0 }, { 6, 3 }, fb::piece().overlap("equal"));
+    CHECK(fails(FB_BAD_ARGUMENT, "\"mean\"", [&] { snapshot.put("v", T, { 6, 3 }, fb::piece().overlap("mean")); }));
     auto place = snapshot.allocate<double>("p", { 6, 3 }, of_T);
     std::copy(T.begin(), T.end(), place.begin());
     fb::attributes attrs = snapshot.attrs("T");

@@ -38,6 +38,14 @@ contains
     call fb_snapshot_allocate(s, 'p', p, [6, 3], units='K', dims=['x', 'y'], coords=[fb_coord('x', x, 'm')], &
         attrs='{"from": "the buffer"}')
     p = t
+    call fb_snapshot_put(s, 'nodes', t, offset=[0, 0], global=[6, 3], overlap='last')
+    nullify (p)
+    call fb_snapshot_allocate(s, 'room', p, [6, 3], offset=[0, 0], global=[6, 3], overlap='equal')
+    p = t
+    call fb_snapshot_put(s, 'v', t, offset=[0, 0], global=[6, 3], overlap='mean', stat=stat, errmsg=said)
+    call refused(stat, FB_BAD_ARGUMENT, '"mean"')
+    call fb_snapshot_put(s, 'v', t, append=.true., overlap='last', stat=stat, errmsg=said)
+    call refused(stat, FB_BAD_ARGUMENT, 'offset and global')
     call fb_attr_set(s, 'sigma', 0.5d0, 'T')
     call fb_attr_set(s, 'n', 3, name='T')
     call fb_attr_set(s, 'box', [1.0, 2.5], name='T')

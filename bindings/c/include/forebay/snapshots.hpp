@@ -48,6 +48,13 @@ public:
         const shape strides = detail::dense_strides(all.extents, 1, false);
         return add({ dim, units == nullptr ? "" : units, std::move(all.letters), FB_STR, all.extents, strides, nullptr });
     }
+    // What holds where blocks of ranks lie over each other, given with offset and shape of the whole: "equal", the same
+    // bits, or "last", the highest rank's block counts. Without it that is an error.
+    piece &overlap(const std::string &rule)
+    {
+        overlap_ = rule;
+        return *this;
+    }
     // Attributes as a JSON object. snapshot.attrs() sets others behind the put.
     piece &attrs(const std::string &object)
     {
@@ -93,12 +100,13 @@ private:
             opts.coords = coords.empty() ? nullptr : coords.data();
             opts.ncoords = static_cast<int>(coords.size());
             opts.attrs = all.attrs_.empty() ? nullptr : all.attrs_.c_str();
+            opts.overlap = all.overlap_.empty() ? nullptr : all.overlap_.c_str();
         }
         options(const options &) = delete;
         options &operator=(const options &) = delete;
     };
 
-    std::string units_, attrs_;
+    std::string units_, attrs_, overlap_;
     std::vector<std::string> dims_;
     std::vector<axis> coords_;
 };
