@@ -63,6 +63,7 @@ def c() -> str:
 CPP_HEADERS = (
     "run",
     "snapshots",
+    "attributes",
     "tables",
     "watch",
     "calls",

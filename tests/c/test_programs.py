@@ -42,7 +42,7 @@ def test_a_program_uses_the_library(kit: Kit, home: Home, run_path: Path, name: 
 
 
 @pytest.mark.parametrize("owner", OWNERS[1:])
-@pytest.mark.parametrize("name", ["data", "tables", "snapshots", "threads", "heads"])
+@pytest.mark.parametrize("name", ["data", "described", "tables", "snapshots", "threads", "heads"])
 def test_a_program_does_the_same_whoever_owns_its_run(
     kit: Kit, home: Home, agent: Agent, run_path: Path, name: str, owner: str
 ) -> None:

@@ -43,6 +43,11 @@ static void take(fb_run *run)
     OK(fb_attr_put(fb_of_array(s, "T"), "walls", FB_DENSE(walls, FB_STR, 2, 3)));
     OK(fb_attr_delete(fb_of_array(s, "T"), "gone"));
     OK(fb_attr_set_str(fb_of_array(s, "x"), "axis", "X"));
+    /* In two blocks, which say the same; what is set between them stays. */
+    const int64_t whole[2] = { NX, NY }, lower[2] = { 0, 0 }, upper[2] = { NX / 2, 0 };
+    OK(fb_snapshot_put_with(s, "blocks", FB_DENSE(T, FB_F64, NX / 2, NY), lower, whole, &of_t));
+    OK(fb_attr_set_f64(fb_of_array(s, "blocks"), "sigma", sigma));
+    OK(fb_snapshot_put_with(s, "blocks", FB_DENSE(T[NX / 2], FB_F64, NX / 2, NY), upper, whole, &of_t));
     FAILS(FB_BAD_ARGUMENT, "units", fb_attr_set_str(fb_of_array(s, "T"), "units", "K"));
     FAILS(FB_BAD_ARGUMENT, "no value of the dtype f32", fb_attr_set_f64(fb_of_array(s, "u"), "_FillValue", 0.1));
     FAILS(FB_BAD_ARGUMENT, "fb_snapshot_at", fb_attr_has(fb_of_array(s, "T"), "sigma", &(int){ 0 }));
@@ -124,6 +129,10 @@ static void look_at(fb_run *run)
     CHECK(box[1] == 2.5f && strcmp(walls[0], "in") == 0 && strcmp(walls[1], "out") == 0);
     OK(fb_attr_has(fb_of_array(s, "T"), "gone", &has));
     CHECK(has == 0);
+    OK(fb_attr_get_f64(fb_of_array(s, "blocks"), "sigma", &real));
+    OK(fb_attr_get_json(fb_of_array(s, "blocks"), &text));
+    CHECK(real == 0.5 && strcmp(text, "{\"gone\":1,\"long_name\":\"temperature\",\"sigma\":0.5}") == 0);
+    OK(fb_free(text));
     OK(fb_attr_info(fb_of_array(s, "u"), "_FillValue", &info));
     CHECK(info.dtype == FB_F32 && info.ndim == 0);
     FAILS(FB_BAD_ARGUMENT, "complete", fb_attr_set_f64(fb_of_array(s, "T"), "sigma", 1));

@@ -11,9 +11,10 @@ namespace fb {
 
 // What goes with an array of a snapshot. A unit alone may be given as it stands, "V/m".
 //
-//     snapshot.put("T", T, { nx, ny }, fb::piece("K").dims({ "x", "y" }).coord("x", x, "m"));
+//     snapshot.put("T", T, { nx, ny }, fb::piece("K").dims({ "x", "y" }).coord("x", x, "m"))
 class piece {
 public:
+    // With a unit, or without one.
     piece(const char *units = nullptr) : units_(units == nullptr ? "" : units) {}
 
     // A name for each axis.

@@ -89,9 +89,12 @@ pub(super) type New<'a> = (String, Coordinate<'a>, u32);
 #[derive(Default)]
 pub(super) struct Axes {
     known: HashMap<String, Axis>,
+    /// What came with the arrays.
     said: HashMap<String, Description>,
     /// The first array of each mesh.
     meshes: HashMap<String, String>,
+    /// Attributes that were set behind their puts, or deleted (null).
+    changed: HashMap<String, Map<String, Value>>,
 }
 
 /// The length of each axis of the whole, where it is known.
@@ -153,7 +156,7 @@ impl Axes {
     ) -> Result<()> {
         let description = about.description;
         description.check(name, meta)?;
-        description.to_json().map_err(|e| e.within(format!("{name:?}")))?;
+        self.now(name, description).to_json().map_err(|e| e.within(format!("{name:?}")))?;
         if let Some(said) = self.said.get(name).filter(|said| *said != description) {
             return Err(Error::new(
                 Code::Conflict,
@@ -302,7 +305,7 @@ impl Axes {
             new.push((path, *c, sum));
         }
         let is_new = !description.is_empty() && !self.said.contains_key(name);
-        let json = if is_new { Some(description.to_json()?) } else { None };
+        let json = if is_new { Some(self.now(name, description).to_json()?) } else { None };
         if is_new {
             self.said.insert(name.to_owned(), description.clone());
             if let Some(mesh) = &description.mesh {
@@ -312,32 +315,24 @@ impl Axes {
         Ok((json, new))
     }
 
-    /// What an array of that dtype says with attributes changed: null values delete. Nothing is taken up yet.
-    pub fn changed(
-        &self,
-        name: &str,
-        dtype: DType,
-        change: Map<String, Value>,
-    ) -> Result<(Description, String)> {
-        let mut description = self.said.get(name).cloned().unwrap_or_default();
+    /// Changes attributes of an array of that dtype, null values delete; the JSON of what it says now.
+    pub fn change(&mut self, name: &str, dtype: DType, change: Map<String, Value>) -> Result<String> {
+        let of = |e: Error| e.within(format!("{name:?}"));
+        let mut changed = self.changed.get(name).cloned().unwrap_or_default();
         for (key, value) in change {
-            match value {
-                Value::Null => description.attrs.remove(&key),
-                value => {
-                    let value =
-                        attribute_among(&key, value, dtype).map_err(|e| e.within(format!("{name:?}")))?;
-                    description.attrs.insert(key, value)
-                }
-            };
+            let value = attribute_among(&key, value, dtype).map_err(of)?;
+            changed.insert(key, value);
         }
+        let description = laid_over(self.said.get(name).cloned().unwrap_or_default(), &changed);
         description.check_attrs(name)?;
-        let json = description.to_json().map_err(|e| e.within(format!("{name:?}")))?;
-        Ok((description, json))
+        let json = description.to_json().map_err(of)?;
+        self.changed.insert(name.to_owned(), changed);
+        Ok(json)
     }
 
-    /// Takes up what an array says anew.
-    pub fn take(&mut self, name: &str, description: Description) {
-        self.said.insert(name.to_owned(), description);
+    /// What came with an array, with what was changed since.
+    fn now(&self, name: &str, said: &Description) -> Description {
+        self.changed.get(name).map_or_else(|| said.clone(), |changed| laid_over(said.clone(), changed))
     }
 }
 
@@ -378,4 +373,14 @@ fn is_uniform(view: &View) -> bool {
     };
     let values: Vec<f64> = bytes.chunks_exact(dtype.size()).map(real).collect();
     !dtype.is_text() && uniform(&values, dtype).is_some()
+}
+
+fn laid_over(mut said: Description, changed: &Map<String, Value>) -> Description {
+    for (key, value) in changed {
+        match value {
+            Value::Null => said.attrs.remove(key),
+            value => said.attrs.insert(key.clone(), value.clone()),
+        };
+    }
+    said
 }

@@ -260,8 +260,7 @@ impl StepWriter {
         }
     }
 
-    /// Changes attributes of an array that is in the snapshot already; null values delete. Of a block that other blocks
-    /// follow, behind the last one.
+    /// Changes attributes of an array that is in the snapshot already; null values delete.
     pub fn set_attrs(&self, name: &str, change: Map<String, Value>) -> Result<()> {
         let _visible = self.core.visible();
         self.core.enter()?;
@@ -269,16 +268,17 @@ impl StepWriter {
         if !self.is_admitting(&state, name)? {
             return Ok(());
         }
-        let Some(held) = state.names.get(name) else {
+        let Some(dtype) = state.names.get(name).map(KnownArray::dtype) else {
             let text = format!("there is no array {name:?} in snapshot {}; put it first", self.step);
             return Err(Error::new(Code::NotFound, text));
         };
-        let (description, json) = state.axes.changed(name, held.dtype(), change)?;
-        if self.taken {
-            self.core.publish(&Record::StepDescribe { step: self.step, name, json: &json })?;
+        let json = state.axes.change(name, dtype, change)?;
+        match self.taken {
+            true => {
+                self.core.publish(&Record::StepDescribe { step: self.step, name, json: &json }).map(|_| ())
+            }
+            false => Ok(()),
         }
-        state.axes.take(name, description);
-        Ok(())
     }
 
     /// Sends what an array says of itself, and the coordinates that are not in the snapshot yet.
