@@ -277,7 +277,7 @@ except fb.Conflict:
                 it = f[f"data/{snap.step}"]
                 assert it["meshes/E"].attrs["gridSpacing"].tolist() == [0.5, 0.5]
                 assert it["particles/e/momentum/y"][:].tolist() == [0, 10, 11]
-                assert it["particles/p/position"].shape == (2,)
+                assert it["particles/p/position/x"][:].tolist() == [0, 10]
                 assert list(it["meshes/F"]) == (["x"] if snap.step == 2 else ["x", "y"])
     place.command("verify", run_dir)
 
@@ -353,6 +353,23 @@ def test_the_components_of_a_mesh_lie_on_one_grid(run_dir: Path) -> None:
         with pytest.raises(fb.Conflict, match=r'"E_y" and "E_x" are not of one mesh'):
             s.mesh("E", {"y": EY}, spacing=0.25)
         s.mesh("E", {"y": EY}, spacing=0.5)
+
+
+def test_quantities_bring_their_units_and_a_species_may_have_no_particles(run_dir: Path) -> None:
+    unit = pint.UnitRegistry()
+    with fb.open(run_dir) as run, run.snapshot(1) as s:
+        s.mesh("E", {"x": EX * unit("kV/m")}, spacing=0.5)
+        s.mesh("T", xr.DataArray(EX, dims=("a", "b"), attrs={"units": "K"}))
+        s.mesh("rows", [[1, 2], [3, 4]], dims=("u", "v"))
+        s.particles("e", position={"x": P["x"] * unit.mm}, mass=2 * unit.g)
+        s.particles("none", position={"x": np.zeros(0)})
+    with h5py.File(file_of(run_dir, 1)) as f:
+        it = f["data/1"]
+        assert it["meshes/E/x"].attrs["unitSI"] == 1e3 and it["meshes/T"].attrs["unitDimension"][4] == 1.0
+        assert it["meshes/rows"][:].tolist() == [[1, 2], [3, 4]]
+        e = it["particles/e"]
+        assert e["position/x"].attrs["unitSI"] == e["mass"].attrs["unitSI"] == 1e-3
+        assert it["particles/none/position/x"].shape == (0,) and "none" not in f["VTKHDF"]
 
 
 # Those of which other registries of units have the same meaning.

@@ -49,7 +49,7 @@ def said(
     dtype = getattr(array, "dtype", None)
     kept = {key: _element(key, value, dtype) for key, value in (attrs or {}).items()}
     inside = to_json(kept)
-    more = "".join(f', "{key}": {json.dumps(value, allow_nan=False)}' for key, value in (also or {}).items())
+    more = "".join(f', "{key}": {json.dumps(value)}' for key, value in (also or {}).items())
     return f'{{"dims": {json.dumps(axes)}, "attrs": {inside}{more}}}', values
 
 

@@ -29,7 +29,7 @@ pub(super) fn grids(path: &Path, m: &Manifest) -> Result<BTreeMap<String, Grid>>
     // Meshes share coordinates.
     let mut known: BTreeMap<&str, Option<(f64, f64)>> = BTreeMap::new();
     for e in &m.data {
-        let Some(mesh) = &e.about.mesh else { continue };
+        let Some(mesh) = e.about.mesh.as_ref().filter(|_| is_sound(e)) else { continue };
         let mut grid = Grid { spacing: mesh.spacing.clone(), origin: mesh.origin.clone(), unit: 1.0 };
         let mut units = Vec::new();
         let mut is_uniform = true;
@@ -71,6 +71,11 @@ pub(super) fn grids(path: &Path, m: &Manifest) -> Result<BTreeMap<String, Grid>>
     Ok(found)
 }
 
+/// Whether what an array says of itself fits it: a file may come from anywhere.
+pub(super) fn is_sound(e: &Entry) -> bool {
+    e.about.check(&e.name, &e.meta).is_ok()
+}
+
 /// Where coordinates begin and how far apart they are, if they are equally far apart.
 fn line(file: &File, e: &Entry) -> Result<Option<(f64, f64)>> {
     let dtype = e.meta.dtype;
@@ -86,4 +91,40 @@ fn line(file: &File, e: &Entry) -> Result<Option<(f64, f64)>> {
     };
     let values: Vec<f64> = bytes.chunks_exact(dtype.size()).map(real).collect();
     Ok(uniform(&values, dtype))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_types::{ArrayMeta, DType, Description, Mesh, Shape};
+
+    fn entry(dims: &[&str], spacing: &[f64], origin: &[f64]) -> Entry {
+        let mesh =
+            Mesh { name: "T".into(), spacing: spacing.to_vec(), origin: origin.to_vec(), ..Mesh::default() };
+        let dims = dims.iter().map(|dim| dim.to_string()).collect();
+        let about = Description { dims, mesh: Some(mesh), ..Description::default() };
+        let meta = ArrayMeta::new(DType::F64, Shape::new(&[2, 3]).unwrap());
+        Entry { name: "T".into(), meta, units: String::new(), offset: 0, pieces: Vec::new(), about }
+    }
+
+    #[test]
+    fn a_grid_is_as_it_is_said_and_one_that_does_not_fit_its_array_is_none() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let of = |e: Entry| {
+            let m = Manifest { data: vec![e], ..Manifest::default() };
+            grids(file.path(), &m).unwrap().remove("T").map(|grid| (grid.spacing, grid.origin))
+        };
+        let both = ["x", "y"];
+        assert_eq!(of(entry(&both, &[0.5, 2.0], &[])), Some((vec![0.5, 2.0], vec![0.0, 0.0])));
+        assert_eq!(of(entry(&both, &[], &[3.0, 4.0])), Some((vec![1.0, 1.0], vec![3.0, 4.0])));
+        for wrong in [
+            entry(&["x"], &[1.0], &[]),
+            entry(&both, &[1.0], &[]),
+            entry(&both, &[], &[1.0, 2.0, 3.0]),
+            entry(&both, &[0.0, 1.0], &[]),
+            entry(&[], &[], &[]),
+        ] {
+            assert_eq!(of(wrong), None);
+        }
+    }
 }

@@ -12,7 +12,7 @@
 //! An alias and not a link: readers of openPMD pass over whatever bears a `DIMENSION_LIST`, and attributes of an object are
 //! the same under all its names.
 
-use super::grids::Grid;
+use super::grids::{Grid, is_sound};
 use super::hdf::element_of;
 use super::{Entry, Manifest, ffi};
 use forebay_types::{DType, Description, Mesh, Native, Order, Shape, Unit, native};
@@ -52,6 +52,9 @@ pub(super) struct Aliases<'a> {
 }
 
 type Attributes = BTreeMap<String, Native>;
+
+/// So many attributes lie in the header of their object; for more HDF5 lays out a heap.
+const COMPACT: u32 = 64;
 
 /// Attributes of a mesh as a whole; others are those of its components.
 const OF_RECORD: [&str; 9] = [
@@ -114,7 +117,7 @@ pub(super) fn write<'a>(
 fn species_of(m: &Manifest) -> BTreeMap<&str, Vec<&Entry>> {
     let mut all: BTreeMap<&str, Vec<&Entry>> = BTreeMap::new();
     for e in &m.data {
-        if let Some(species) = &e.about.species {
+        if let Some(species) = e.about.species.as_ref().filter(|_| is_sound(e)) {
             all.entry(&species.name).or_default().push(e);
         }
     }
@@ -136,7 +139,6 @@ fn write_mesh<'a>(
     grid: &'a Grid,
 ) -> hdf5::Result<MeshAlias<'a>> {
     let record = format!("{base}/meshes/{}", mesh.name);
-    let is_first = !file.link_exists(&record);
     let path = match mesh.component.as_str() {
         "" => record.clone(),
         component => format!("{record}/{component}"),
@@ -161,12 +163,11 @@ fn write_mesh<'a>(
             false => own.insert(key, value),
         };
     }
-    let alias = alias(file, e, None, &path)?;
-    if mesh.component.is_empty() {
-        write_all(&alias, &of_record)?;
-    } else if is_first {
-        write_all(&*file.group(&record)?, &of_record)?;
+    match mesh.component.is_empty() {
+        true => own.extend(of_record),
+        false => write_record(file, &record, &of_record)?,
     }
+    let alias = alias(file, e, None, &path)?;
     write_all(&alias, &own)?;
     Ok(MeshAlias { entry: e, mesh, grid, path })
 }
@@ -182,20 +183,20 @@ fn write_species(file: &File, base: &str, name: &str, entries: &[&Entry]) -> hdf
         // Of an array of columns each is a component.
         let columns: Vec<(&str, Option<usize>)> = match extents.len() {
             2 => ["x", "y", "z"].into_iter().zip((0..extents[1] as usize).map(Some)).collect(),
+            // A position has components, also along one axis.
+            _ if record == "position" && component.is_empty() => vec![("x", None)],
             _ => vec![(component, None)],
         };
         let (factor, mut of_record) = measured(&e.units);
         of_record.extend(reals([("timeOffset", 0.0)]));
         for (component, column) in columns {
-            let is_first = !file.link_exists(&path);
             let own_path = if component.is_empty() { path.clone() } else { format!("{path}/{component}") };
-            let set = alias(file, e, column, &own_path)?;
             let mut own = reals([("unitSI", factor)]);
-            if component.is_empty() {
-                own.extend(of_record.clone());
-            } else if is_first {
-                write_all(&*file.group(&path)?, &of_record)?;
+            match component.is_empty() {
+                true => own.extend(of_record.clone()),
+                false => write_record(file, &path, &of_record)?,
             }
+            let set = alias(file, e, column, &own_path)?;
             own.extend(plain(&e.about));
             write_all(&set, &own)?;
             if record == "position" {
@@ -222,18 +223,22 @@ fn write_species(file: &File, base: &str, name: &str, entries: &[&Entry]) -> hdf
 
 /// The offset of the positions: zeros that are nowhere in the file.
 fn offset(file: &File, record: &str, component: &str, count: usize, units: &str) -> hdf5::Result<()> {
-    let (factor, mut attributes) = measured(units);
-    attributes.extend(reals([("timeOffset", 0.0)]));
-    let is_first = !file.link_exists(record);
-    let path = if component.is_empty() { record.to_owned() } else { format!("{record}/{component}") };
+    let (factor, mut of_record) = measured(units);
+    of_record.extend(reals([("timeOffset", 0.0)]));
+    write_record(file, record, &of_record)?;
+    let path = format!("{record}/{component}");
     let made = file.new_dataset_builder().empty_as(TypeDescriptor::Float(FloatSize::U8)).shape(count);
     let set = made.no_chunk().create_intermediate_group(true).create(path.as_str())?;
-    if component.is_empty() {
-        write_all(&set, &attributes)?;
-    } else if is_first {
-        write_all(&*file.group(record)?, &attributes)?;
-    }
     write_all(&set, &reals([("unitSI", factor)]))
+}
+
+/// The group of a record, made with its first component.
+fn write_record(file: &File, path: &str, attributes: &Attributes) -> hdf5::Result<()> {
+    if file.link_exists(path) {
+        return Ok(());
+    }
+    let made = file.create_group_builder().with_gcpl(|p| p.attr_phase_change(COMPACT, 0)).create(path)?;
+    write_all(&made, attributes)
 }
 
 /// Another data set with the same elements: a virtual one over this file, of all or of one column.
@@ -252,7 +257,7 @@ fn alias(file: &File, e: &Entry, column: Option<usize>, path: &str) -> hdf5::Res
         }
     };
     let made = file.new_dataset_builder().empty_as(kind).shape(shape.clone()).no_chunk();
-    let made = made.create_intermediate_group(true);
+    let made = made.create_intermediate_group(true).attr_phase_change(COMPACT, 0);
     let source = format!("/{}", e.name);
     match chosen {
         // There is nothing that could be mapped.
