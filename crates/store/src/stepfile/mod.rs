@@ -9,18 +9,24 @@
 
 mod check;
 mod ffi;
+mod foreign;
+mod gathered;
 mod hdf;
 mod manifest;
 mod place;
 mod read;
 mod scales;
+mod view;
 mod write;
 
 pub use check::Check;
+pub use foreign::{ForeignArray, ForeignFile, is_hdf5, read_foreign};
+pub use gathered::Gathered;
 pub use hdf::{Opened, open_manifest};
 pub use manifest::{Back, Entry, Given, Manifest, Partial, Piece, Placed, Within};
 pub use place::Hyperslab;
 pub use read::{Source, read_piece, read_selection};
+pub use view::{MOST_SOURCES, ViewArray, ViewStep, write_view};
 pub(crate) use write::SPARE;
 pub use write::{Facts, Writer, seal_all, write_anew};
 
