@@ -9,6 +9,7 @@
 //! | `line` | what the other host sends over a line of a run |
 //! | `handshake` | what a stranger says to an open door, and what a false door says to who knocks |
 //! | `interface` | an interface file of a library |
+//! | `neutral` | the text form of a run, as a file that is imported |
 //! | `ring` | what the other side leaves anywhere in a segment of shared memory |
 //! | `record` | records, notices, requests, replies, questions and answers |
 //! | `text` | JSON of every kind, signatures, addresses |
@@ -20,6 +21,7 @@ mod handshake;
 mod interface;
 mod line;
 mod link;
+mod neutral;
 mod record;
 #[cfg(feature = "store")]
 mod recover;
@@ -32,6 +34,7 @@ pub use handshake::handshake;
 pub use interface::interface;
 pub use line::line;
 pub use link::link;
+pub use neutral::neutral;
 pub use record::record;
 #[cfg(feature = "store")]
 pub use recover::recover;

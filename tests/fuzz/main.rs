@@ -107,6 +107,11 @@ fn nobody_comes_in_with_any_bytes_nor_takes_in_who_knocks() {
 }
 
 #[test]
+fn any_bytes_are_the_text_form_of_a_run_or_an_error() {
+    drive("neutral", targets::neutral, 5_000);
+}
+
+#[test]
 fn a_segment_with_any_bytes_in_it_is_read_within_its_bounds() {
     drive("ring", targets::ring, 2_000);
 }

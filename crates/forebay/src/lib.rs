@@ -34,6 +34,7 @@ mod reads;
 mod remote;
 mod run;
 mod series;
+mod slabs;
 mod steps;
 mod table;
 mod watch;
@@ -64,6 +65,8 @@ pub use kept::{Kept, KeptSnapshots, Members, Restart};
 pub use options::{OpenOptions, names_of_runs_in, parse_bytes, parse_scratch, run_dir, runs_in};
 pub use remote::{named as remote_name, recover as recover_remote, run_id_of as remote_run_id};
 pub use run::{Run, in_memory, open};
+#[doc(hidden)]
+pub use slabs::Which;
 pub use steps::{Start, StepsOptions, TimeLimit};
 pub use table::{Table, TableOptions};
 pub use watch::{DiagramOptions, Level, ParameterOptions};

@@ -20,7 +20,7 @@ impl Run {
 
     /// What the arrays are that [`Run::series`] would give, without reading them.
     pub fn series_info(&self, name: &str, options: &SeriesOptions) -> Result<ArrayMeta> {
-        common(name, &self.settled_steps()?.series_steps(name, options)?, options.fill)
+        common(name, &self.settled_steps()?.series_steps(name, options.steps.clone())?, options.fill)
     }
 }
 
@@ -29,15 +29,15 @@ fn common(name: &str, steps: &[SeriesStep], fill: bool) -> Result<ArrayMeta> {
 }
 
 impl Reads {
-    fn series_steps(&self, name: &str, options: &SeriesOptions) -> Result<Vec<SeriesStep>> {
-        self.ask(&Question::Series { name: name.to_owned(), steps: options.steps.clone() })
+    pub(crate) fn series_steps(&self, name: &str, steps: Option<Vec<i64>>) -> Result<Vec<SeriesStep>> {
+        self.ask(&Question::Series { name: name.to_owned(), steps })
     }
 
     fn series(&self, name: &str, options: &SeriesOptions) -> Result<Series> {
         if let Reads::Here(reader) = self {
             return reader.series(name, options);
         }
-        let steps = self.series_steps(name, options)?;
+        let steps = self.series_steps(name, options.steps.clone())?;
         let whole = common(name, &steps, options.fill)?;
         let there = |s: &&SeriesStep| s.meta.is_some();
         let wanted: Vec<Wanted> =

@@ -1,6 +1,7 @@
 //! `forebay drop`: snapshots out of a run.
 
 use super::out::{Out, bytes};
+use super::pick;
 use forebay::{Cell, Code, Error, Mode, Result, Run};
 use serde_json::json;
 use std::io::{BufRead, IsTerminal, Write};
@@ -36,7 +37,7 @@ const BETWEEN: &str = "SELECT step, nbytes, EXISTS (SELECT 1 FROM fb_checkpoints
 impl Drop {
     /// Does it.
     pub fn run(&self, out: &Out) -> Result<()> {
-        let ranges = self.steps.iter().map(|text| range(text)).collect::<Result<Vec<_>>>()?;
+        let ranges = self.steps.iter().map(|text| pick::range(text)).collect::<Result<Vec<_>>>()?;
         let run = forebay::open(&self.run, Mode::ReadWrite, super::room(0))?;
         let mut going: Vec<Going> = Vec::new();
         for (text, (first, last)) in self.steps.iter().zip(ranges) {
@@ -108,19 +109,4 @@ impl Drop {
             _ => Err(Error::new(Code::Cancelled, "nothing was dropped; answer y to drop, or say --yes")),
         }
     }
-}
-
-/// Reads `600` and `1000..2000`.
-fn range(text: &str) -> Result<(i64, i64)> {
-    let wrong = || {
-        Error::bad(format!(
-            "{text:?} is no snapshot; write its number, such as 600, or FIRST..LAST such as 1000..2000"
-        ))
-    };
-    let number = |text: &str| text.trim().parse::<i64>().map_err(|_| wrong());
-    let (first, last) = match text.split_once("..") {
-        None => (number(text)?, number(text)?),
-        Some((first, last)) => (number(first)?, number(last)?),
-    };
-    if first <= last { Ok((first, last)) } else { Err(wrong()) }
 }

@@ -3,11 +3,16 @@
 mod call;
 mod care;
 mod cc;
+mod choice;
 mod cp;
+mod diff;
 mod doctor;
 mod drop;
+mod export;
 mod get;
+mod import;
 mod installed;
+mod interrupt;
 mod keep_output;
 mod leftover;
 mod ls;
@@ -30,6 +35,7 @@ mod table;
 mod up;
 mod usage;
 mod wait;
+mod zip;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
@@ -69,6 +75,9 @@ enum Command {
     Mv(cp::Mv),
     Rm(rm::Rm),
     Drop(drop::Drop),
+    Export(export::Export),
+    Import(import::Import),
+    Diff(diff::Diff),
     Table(table::Table),
     Sql(table::Sql),
     Verify(care::Verify),
@@ -102,6 +111,9 @@ impl Command {
             Command::Mv(c) => c.run(out),
             Command::Rm(c) => c.run(out),
             Command::Drop(c) => c.run(out),
+            Command::Export(c) => c.run(out),
+            Command::Import(c) => c.run(out),
+            Command::Diff(c) => c.run(out),
             Command::Table(c) => c.run(out),
             Command::Sql(c) => c.run(out),
             Command::Verify(c) => c.run(out),
@@ -196,7 +208,7 @@ fn with_choice(mut error: clap::Error, words: &[OsString]) -> clap::Error {
     error
 }
 
-/// Reads the arguments and runs the command: exit status 0 done, 1 error, 2 usage.
+/// Reads the arguments and runs the command: exit status 0 done, 1 error (of `diff` 2), 2 usage.
 pub fn main() -> ExitCode {
     let words = call::with_complex(steer::run_before_verb(std::env::args_os().collect()));
     let cli = Cli::try_parse_from(&words).unwrap_or_else(|error| with_choice(error, &words).exit());
@@ -206,7 +218,8 @@ pub fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             out.fail(&error);
-            ExitCode::FAILURE
+            // As diff(1): 1 says that there are differences.
+            ExitCode::from(if matches!(cli.command, Command::Diff(_)) { 2 } else { 1 })
         }
     }
 }

@@ -42,18 +42,20 @@ pub fn encode(array: &Array) -> Result<Vec<u8>> {
         other => (other.numpy().to_owned(), extents, &array.bytes),
     };
     let fortran = if meta.order == Order::F && !meta.dtype.is_text() { "True" } else { "False" };
-    let shape = Shape::new(extents)?;
+    let mut out = head(&descr, fortran, &Shape::new(extents)?)?;
+    out.extend_from_slice(elements);
+    Ok(out)
+}
+
+/// What stands in front of the elements.
+pub fn head(descr: &str, fortran: &str, shape: &Shape) -> Result<Vec<u8>> {
     let mut dict = format!("{{'descr': '{descr}', 'fortran_order': {fortran}, 'shape': {shape}, }}");
     let pad = 64 - (10 + dict.len() + 1) % 64;
     dict.push_str(&" ".repeat(pad % 64));
     dict.push('\n');
-    let mut out = Vec::with_capacity(10 + dict.len() + elements.len());
-    out.extend_from_slice(MAGIC);
-    out.extend_from_slice(&[1, 0]);
-    out.extend_from_slice(&(dict.len() as u16).to_le_bytes());
-    out.extend_from_slice(dict.as_bytes());
-    out.extend_from_slice(elements);
-    Ok(out)
+    let length =
+        u16::try_from(dict.len()).map_err(|_| Error::internal("the head of an array is too long"))?;
+    Ok([MAGIC, &[1, 0], &length.to_le_bytes(), dict.as_bytes()].concat())
 }
 
 /// The elements with the last index running fastest.

@@ -52,3 +52,18 @@ pub fn snapshot(run: &Run, step: i64) -> Result<Kept> {
     let snapshots = run.snapshots()?;
     if step < 0 { snapshots.nth(step) } else { snapshots.at(step) }
 }
+
+/// Reads `600` and `1000..2000`.
+pub fn range(text: &str) -> Result<(i64, i64)> {
+    let wrong = || {
+        Error::bad(format!(
+            "{text:?} is no snapshot; write its number, such as 600, or FIRST..LAST such as 1000..2000"
+        ))
+    };
+    let number = |text: &str| text.trim().parse::<i64>().map_err(|_| wrong());
+    let (first, last) = match text.split_once("..") {
+        None => (number(text)?, number(text)?),
+        Some((first, last)) => (number(first)?, number(last)?),
+    };
+    if first <= last { Ok((first, last)) } else { Err(wrong()) }
+}

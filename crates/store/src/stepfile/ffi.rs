@@ -3,13 +3,14 @@
 #![allow(unsafe_code)]
 
 use hdf5::types::TypeDescriptor;
-use hdf5::{Datatype, Error, Location};
+use hdf5::{Attribute, Container, Dataset, Datatype, Error, Location};
 use hdf5_metno as hdf5;
 use hdf5_metno_sys::h5::hsize_t;
-use hdf5_metno_sys::h5a::{H5Aclose, H5Acreate2, H5Awrite};
+use hdf5_metno_sys::h5a::{H5Aclose, H5Acreate2, H5Aread, H5Awrite};
+use hdf5_metno_sys::h5d::H5Dread;
 use hdf5_metno_sys::h5i::hid_t;
 use hdf5_metno_sys::h5p::H5P_DEFAULT;
-use hdf5_metno_sys::h5s::{H5S_class_t, H5Sclose, H5Screate, H5Screate_simple};
+use hdf5_metno_sys::h5s::{H5S_ALL, H5S_class_t, H5Sclose, H5Screate, H5Screate_simple};
 use hdf5_metno_sys::h5t::{
     H5T_C_S1, H5T_cset_t, H5T_str_t, H5Tarray_create2, H5Tclose, H5Tcopy, H5Tset_cset, H5Tset_size,
     H5Tset_strpad,
@@ -130,5 +131,41 @@ fn write(
         }
         H5Sclose(space);
         outcome.map_err(|e| e.unwrap_or_else(|e| e))
+    }
+}
+
+/// Reads all elements of an array whose type is known when the program runs: as many as there is room for.
+pub(super) fn read(set: &Dataset, kind: &TypeDescriptor, out: &mut [u8]) -> hdf5::Result<()> {
+    let memory = fitting(set, kind, out)?;
+    // SAFETY: the elements are as many, and of that size, as `fitting` has found room for; of such types none is a pointer.
+    let read =
+        unsafe { H5Dread(set.id(), memory.id(), H5S_ALL, H5S_ALL, H5P_DEFAULT, out.as_mut_ptr().cast()) };
+    outcome(read)
+}
+
+/// The same of an attribute.
+pub(super) fn read_attribute(at: &Attribute, kind: &TypeDescriptor, out: &mut [u8]) -> hdf5::Result<()> {
+    let memory = fitting(at, kind, out)?;
+    // SAFETY: as above.
+    let read = unsafe { H5Aread(at.id(), memory.id(), out.as_mut_ptr().cast()) };
+    outcome(read)
+}
+
+fn fitting(of: &Container, kind: &TypeDescriptor, out: &[u8]) -> hdf5::Result<Datatype> {
+    let memory = Datatype::from_descriptor(kind)?;
+    let is_plain = !matches!(
+        kind,
+        TypeDescriptor::VarLenArray(_) | TypeDescriptor::VarLenAscii | TypeDescriptor::VarLenUnicode
+    );
+    match is_plain && of.size().checked_mul(memory.size()) == Some(out.len()) {
+        true => Ok(memory),
+        false => Err(Error::from(format!("there is no room of {} bytes for what is to be read", out.len()))),
+    }
+}
+
+fn outcome(done: i32) -> hdf5::Result<()> {
+    match done < 0 {
+        true => Err(Error::query().unwrap_or_else(|e| e)),
+        false => Ok(()),
     }
 }

@@ -25,6 +25,11 @@ pub(super) fn failed(what: &str, path: &Path, e: hdf5::Error) -> Error {
     }
 }
 
+/// A failure of a file that is written beside HDF5.
+pub(super) fn failed_io(path: &Path, e: std::io::Error) -> Error {
+    crate::disk::failed(format!("cannot write {}", path.display()), e)
+}
+
 /// The number in "... errno = 28, error message = ...".
 fn errno(said: &str) -> Option<i32> {
     let rest = said.split("errno = ").nth(1)?;
@@ -32,7 +37,7 @@ fn errno(said: &str) -> Option<i32> {
 }
 
 /// The HDF5 type of an element, and the extents in the order of the file.
-fn layout_of(meta: &ArrayMeta) -> (TypeDescriptor, Vec<usize>) {
+pub(super) fn layout_of(meta: &ArrayMeta) -> (TypeDescriptor, Vec<usize>) {
     let mut dims: Vec<usize> = meta.shape.extents().iter().map(|e| *e as usize).collect();
     if meta.order == Order::F {
         dims.reverse();
@@ -160,6 +165,17 @@ impl Frame {
             }
         };
         all().map_err(wrong)
+    }
+
+    /// Has HDF5 do what there is no function for here.
+    pub fn with<T>(
+        &self,
+        path: &Path,
+        what: &str,
+        act: impl FnOnce(&hdf5::File) -> hdf5::Result<T>,
+    ) -> Result<T> {
+        let _gate = library()?;
+        act(self.file.file()?).map_err(|e| failed(what, path, e))
     }
 
     /// Writes the frame out.

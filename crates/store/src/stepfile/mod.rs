@@ -10,6 +10,8 @@
 mod boxes;
 mod check;
 mod ffi;
+mod foreign;
+mod gathered;
 mod grids;
 mod hdf;
 mod manifest;
@@ -17,15 +19,19 @@ mod openpmd;
 mod place;
 mod read;
 mod scales;
+mod view;
 mod vtkhdf;
 mod write;
 
 pub use boxes::{IndexBox, left_to_each};
 pub use check::Check;
+pub use foreign::{ForeignArray, ForeignFile, is_hdf5, read_foreign};
+pub use gathered::Gathered;
 pub use hdf::{Opened, open_manifest};
 pub use manifest::{Back, Entry, Given, Manifest, Partial, Piece, Placed, Within};
 pub use place::Hyperslab;
 pub use read::{Source, read_piece, read_selection};
+pub use view::{MOST_SOURCES, ViewArray, ViewStep, write_view};
 pub(crate) use write::SPARE;
 pub use write::{Facts, Writer, seal_all, write_anew};
 

@@ -72,7 +72,8 @@ pub(super) fn describe(file: &File, m: &Manifest) -> hdf5::Result<()> {
     Ok(())
 }
 
-fn attribute(at: &Location, key: &str, value: &Native) -> hdf5::Result<()> {
+/// Writes one.
+pub(super) fn attribute(at: &Location, key: &str, value: &Native) -> hdf5::Result<()> {
     match value {
         Native::Text(one) => text(at, key, one),
         Native::Texts(all) => {
