@@ -155,7 +155,9 @@ open(f"{sys.argv[1]}.{me}", "w").close()
 time.sleep(600)
 """
     started = place.ranks(SIZE, sys.executable, "-c", RANK + body, run_dir)
-    until(lambda: all(Path(f"{run_dir}.{rank}").exists() for rank in range(SIZE)), 60, "the ends of all ranks")
+    until(
+        lambda: all(Path(f"{run_dir}.{rank}").exists() for rank in range(SIZE)), 60, "the ends of all ranks"
+    )
     for process in started:
         os.kill(process.pid, signal.SIGKILL)
         process.wait()

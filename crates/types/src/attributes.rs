@@ -22,7 +22,7 @@ pub fn attributes(text: &str) -> Result<Map<String, Value>> {
 }
 
 /// A real number as an attribute.
-pub(crate) fn real_attribute(v: f64) -> Value {
+pub fn real_attribute(v: f64) -> Value {
     match v.is_finite() {
         true => json!(v),
         false => json!({ "$": if v.is_nan() { "nan" } else if v > 0.0 { "inf" } else { "-inf" } }),
