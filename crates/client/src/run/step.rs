@@ -12,7 +12,7 @@ use forebay_types::watch::level::WARNING;
 use forebay_types::{ArrayMeta, Code, Error, Name, Result, limits};
 
 use super::View;
-use super::axes::{About, Axes, KnownArray, remarks};
+use super::axes::{About, Axes, KnownArray};
 use super::core::{Core, OpenStep, WAYS_OUT};
 use super::room::Placed;
 
@@ -271,7 +271,7 @@ impl StepWriter {
         let (json, coordinates) = state.axes.note(name, meta, &piece.place, about)?;
         if let Some(json) = json {
             self.core.publish(&Record::StepDescribe { step: self.step, name, json: &json })?;
-            for text in remarks(name, piece.units, &about) {
+            for text in state.axes.remarks(name, piece.units, meta, &about) {
                 self.core.remark_once(WARNING, text)?;
             }
         }
