@@ -174,6 +174,9 @@ def test_meshes_of_both_orders_keep_their_axes(run_dir: Path) -> None:
         room = native("f", [6, 3], "f64", True, "", False, None, None, (said, []))
         room[:] = EX
         s.mesh("g", EX.T, dims=("y", "x"))
+    with fb.open(run_dir, "r") as run:
+        said = [row["text"] for row in run.sql("SELECT text FROM fb_messages")]
+    assert len([text for text in said if "different orders" in text]) == 1
     with h5py.File(file_of(run_dir, 1)) as f:
         mesh = f["data/1/meshes/f"]
         assert mesh.attrs["dataOrder"] == b"F" and mesh.shape == (3, 6)

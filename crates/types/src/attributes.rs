@@ -29,6 +29,11 @@ pub fn real_attribute(v: f64) -> Value {
     }
 }
 
+/// The number that an attribute is.
+pub fn number_of_attribute(value: &Value) -> Option<f64> {
+    crate::description::real(value)
+}
+
 /// The integers of a JSON text: its numbers without point and exponent.
 fn integers(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;

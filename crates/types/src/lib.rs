@@ -53,7 +53,7 @@ pub use array::{ArrayMeta, Order, Selection, Shape, Slice};
 pub use attribute_array::{
     array_of_attribute, attribute_among, attribute_in, attribute_of_array, check_attribute_array,
 };
-pub use attributes::{attributes, real_attribute};
+pub use attributes::{attributes, number_of_attribute, real_attribute};
 pub use check::Given;
 pub use cost::{Cost, MOST_COST};
 pub use counts::counted;

@@ -6,8 +6,8 @@ use std::collections::{HashMap, HashSet};
 
 use forebay_types::record::Place;
 use forebay_types::{
-    ArrayMeta, Code, DType, Description, Error, Number, Result, Unit, attribute_among, axes, axis_path,
-    crc32c, uniform,
+    ArrayMeta, Code, DType, Description, Error, Number, Order, Result, Unit, attribute_among, axes,
+    axis_path, crc32c, uniform,
 };
 use serde_json::{Map, Value};
 
@@ -93,6 +93,9 @@ pub(super) struct Axes {
     said: HashMap<String, Description>,
     /// The first array of each mesh.
     meshes: HashMap<String, String>,
+    /// The first mesh, with its axes from the last one in the file on; another order was found and said.
+    frame: Option<(String, Vec<String>)>,
+    is_mixed: bool,
     /// Attributes that were set behind their puts, or deleted (null).
     changed: HashMap<String, Map<String, Value>>,
 }
@@ -334,34 +337,57 @@ impl Axes {
     fn now(&self, name: &str, said: &Description) -> Description {
         self.changed.get(name).map_or_else(|| said.clone(), |changed| laid_over(said.clone(), changed))
     }
-}
 
-/// What readers of openPMD and VTKHDF do not get of a mesh or of particles, for people.
-pub(super) fn remarks(name: &str, units: &str, about: &About) -> Vec<String> {
-    let Description { mesh, species, dims, .. } = about.description;
-    if mesh.is_none() && species.is_none() {
-        return Vec::new();
+    /// What readers of openPMD and VTKHDF do not get of a mesh or of particles, for people.
+    pub fn remarks(&mut self, name: &str, units: &str, meta: &ArrayMeta, about: &About) -> Vec<String> {
+        let Description { mesh, species, dims, .. } = about.description;
+        if mesh.is_none() && species.is_none() {
+            return Vec::new();
+        }
+        let constants =
+            species.iter().flat_map(|s| s.constants.iter().map(|(record, c)| (record.as_str(), &c.units)));
+        let mut all = vec![(name, units)];
+        all.extend(constants.map(|(record, units)| (record, units.as_str())));
+        let unknown = |(name, units): (&str, &str)| {
+            let why = Unit::parse(units).err().filter(|_| !units.is_empty())?;
+            Some(format!(
+                "the unit {units:?} of {name:?} is {why}: readers of openPMD get it as a text, with numbers as they are and no dimension"
+            ))
+        };
+        let mut said: Vec<String> = all.into_iter().filter_map(unknown).collect();
+        let Some(mesh) = mesh else { return said };
+        said.extend(self.mixed(name, meta, dims));
+        let is_bent = |c: &&Coordinate| dims.iter().any(|dim| dim == c.dim) && !is_uniform(&c.view);
+        if mesh.spacing.is_empty()
+            && let Some(c) = about.coordinates.iter().find(is_bent)
+        {
+            said.push(format!(
+                "the mesh {:?} is in the run, and not among the meshes of openPMD and VTKHDF: its coordinate {:?} does not rise by the same distance everywhere",
+                mesh.name, c.dim
+            ));
+        }
+        said
     }
-    let constants =
-        species.iter().flat_map(|s| s.constants.iter().map(|(record, c)| (record.as_str(), &c.units)));
-    let mut all = vec![(name, units)];
-    all.extend(constants.map(|(record, units)| (record, units.as_str())));
-    let unknown = |(name, units): (&str, &str)| {
-        let why = Unit::parse(units).err().filter(|_| !units.is_empty())?;
+
+    /// Says, once in a snapshot, that meshes do not have their axes in one order.
+    fn mixed(&mut self, name: &str, meta: &ArrayMeta, dims: &[String]) -> Option<String> {
+        let mut axes = dims.to_vec();
+        if meta.order == Order::C {
+            axes.reverse();
+        }
+        let Some((first, known)) = &self.frame else {
+            self.frame = Some((name.to_owned(), axes));
+            return None;
+        };
+        let n = known.len().min(axes.len());
+        if self.is_mixed || known[..n] == axes[..n] {
+            return None;
+        }
+        self.is_mixed = true;
         Some(format!(
-            "the unit {units:?} of {name:?} is {why}: readers of openPMD get it as a text, with numbers as they are and no dimension"
+            "the meshes {first:?} and {name:?} have their axes in different orders, {known:?} and {axes:?} from the last one in the file on: VTK 9.7 turns them into one picture, VTK 9.5 does not; give all meshes of a snapshot the same order, the fastest axis last, as dims=(\"z\", \"y\", \"x\")"
         ))
-    };
-    let mut said: Vec<String> = all.into_iter().filter_map(unknown).collect();
-    let Some(mesh) = mesh.as_ref().filter(|mesh| mesh.spacing.is_empty()) else { return said };
-    let is_bent = |c: &&Coordinate| dims.iter().any(|dim| dim == c.dim) && !is_uniform(&c.view);
-    if let Some(c) = about.coordinates.iter().find(is_bent) {
-        said.push(format!(
-            "the mesh {:?} is in the run, and not among the meshes of openPMD and VTKHDF: its coordinate {:?} does not rise by the same distance everywhere",
-            mesh.name, c.dim
-        ));
     }
-    said
 }
 
 fn is_uniform(view: &View) -> bool {

@@ -13,7 +13,7 @@ use forebay_types::{ArrayMeta, Code, Error, Name, Result, limits};
 use serde_json::{Map, Value};
 
 use super::View;
-use super::axes::{About, Axes, KnownArray, remarks};
+use super::axes::{About, Axes, KnownArray};
 use super::core::{Core, OpenStep, WAYS_OUT};
 use super::room::Placed;
 
@@ -293,7 +293,7 @@ impl StepWriter {
         let (json, coordinates) = state.axes.note(name, meta, &piece.place, about)?;
         if let Some(json) = json {
             self.core.publish(&Record::StepDescribe { step: self.step, name, json: &json })?;
-            for text in remarks(name, piece.units, &about) {
+            for text in state.axes.remarks(name, piece.units, meta, &about) {
                 self.core.remark_once(WARNING, text)?;
             }
         }
