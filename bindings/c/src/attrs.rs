@@ -36,22 +36,22 @@ pub struct fb_object {
 }
 
 /// The object of a call, in use.
-enum Held<'a> {
+enum Attributed<'a> {
     Run(InUse<RunObject>, Target),
     Array(InUse<SnapshotObject>, &'a str),
 }
 
 impl fb_object {
-    fn held<'a>(&self) -> Result<Held<'a>> {
+    fn opened<'a>(&self) -> Result<Attributed<'a>> {
         match (self.run.is_null(), self.snapshot.is_null()) {
             (false, false) => Err(Error::bad(
                 "an attribute is of a run or of a snapshot, and both are given; use fb_of_run, fb_of_dataset, fb_of_table or fb_of_array",
             )),
             (true, false) => {
                 let snapshot = handle::get(self.snapshot)?;
-                Ok(Held::Array(snapshot, given::text(self.name, "the name of the array")?))
+                Ok(Attributed::Array(snapshot, given::text(self.name, "the name of the array")?))
             }
-            (_, true) => Ok(Held::Run(handle::get(self.run)?, self.target()?)),
+            (_, true) => Ok(Attributed::Run(handle::get(self.run)?, self.target()?)),
         }
     }
 
@@ -65,18 +65,18 @@ impl fb_object {
     }
 }
 
-impl Held<'_> {
+impl Attributed<'_> {
     fn read(&self) -> Result<Map<String, Value>> {
         match self {
-            Held::Run(object, target) => object.run.attrs(target),
-            Held::Array(snapshot, name) => Ok(snapshot.kept()?.dataset(name)?.attrs),
+            Attributed::Run(object, target) => object.run.attrs(target),
+            Attributed::Array(snapshot, name) => Ok(snapshot.kept()?.dataset(name)?.attrs),
         }
     }
 
     fn change(&self, attrs: Map<String, Value>) -> Result<()> {
         match self {
-            Held::Run(object, target) => object.run.set_attrs(target, attrs),
-            Held::Array(snapshot, name) => snapshot.taken()?.0.set_attrs(name, attrs),
+            Attributed::Run(object, target) => object.run.set_attrs(target, attrs),
+            Attributed::Array(snapshot, name) => snapshot.taken()?.0.set_attrs(name, attrs),
         }
     }
 
@@ -126,7 +126,7 @@ fn row_major(given: &Given) -> Result<(ArrayMeta, Vec<u8>)> {
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_attr_put(of: fb_object, key: *const c_char, value: *const fb_array) -> fb_status {
     status(|| {
-        let of = of.held()?;
+        let of = of.opened()?;
         let given = Given::of(value, "value")?;
         check_attribute_array(&given.meta)?;
         let (meta, bytes) = row_major(&given)?;
@@ -141,7 +141,7 @@ pub extern "C" fn fb_attr_put(of: fb_object, key: *const c_char, value: *const f
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_attr_get(of: fb_object, key: *const c_char, value: *const fb_array) -> fb_status {
     status(|| {
-        let of = of.held()?;
+        let of = of.opened()?;
         let target = Given::of(value, "value")?;
         let key = given::text(key, "key")?;
         let meta = ArrayMeta::new(target.meta.dtype, target.meta.shape);
@@ -155,7 +155,7 @@ pub extern "C" fn fb_attr_get(of: fb_object, key: *const c_char, value: *const f
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_attr_info(of: fb_object, key: *const c_char, info: *mut fb_info) -> fb_status {
     status(|| {
-        let of = of.held()?;
+        let of = of.opened()?;
         let (key, out) = (given::text(key, "key")?, given::out(info, "info")?);
         let found = array_of_attribute(&of.get(key)?);
         let about = match &found {
@@ -175,32 +175,32 @@ pub extern "C" fn fb_attr_info(of: fb_object, key: *const c_char, info: *mut fb_
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_attr_set_f64(of: fb_object, key: *const c_char, value: f64) -> fb_status {
     let scalar = ArrayMeta::new(DType::F64, Shape::scalar());
-    status(|| of.held()?.set(key, attribute_of_array(&scalar, &value.to_le_bytes())))
+    status(|| of.opened()?.set(key, attribute_of_array(&scalar, &value.to_le_bytes())))
 }
 
 /// Sets an attribute to an integer.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_attr_set_i64(of: fb_object, key: *const c_char, value: i64) -> fb_status {
-    status(|| of.held()?.set(key, Ok(value.into())))
+    status(|| of.opened()?.set(key, Ok(value.into())))
 }
 
 /// Sets an attribute to a text.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_attr_set_str(of: fb_object, key: *const c_char, value: *const c_char) -> fb_status {
-    status(|| of.held()?.set(key, given::text(value, "value").map(Value::from)))
+    status(|| of.opened()?.set(key, given::text(value, "value").map(Value::from)))
 }
 
 /// Sets several attributes of any kind: a JSON object. Null values delete; what is not named stays.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_attr_set_json(of: fb_object, json: *const c_char) -> fb_status {
-    status(|| of.held()?.change(forebay::attributes(given::text(json, "json")?)?))
+    status(|| of.opened()?.change(forebay::attributes(given::text(json, "json")?)?))
 }
 
 /// Reads an attribute that is a real number or an integer; an integer that a double would round is FB_BAD_ARGUMENT.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_attr_get_f64(of: fb_object, key: *const c_char, value: *mut f64) -> fb_status {
     status(|| {
-        let of = of.held()?;
+        let of = of.opened()?;
         let (key, out) = (given::text(key, "key")?, given::out(value, "value")?);
         let bytes = attribute_in(key, &of.get(key)?, &ArrayMeta::new(DType::F64, Shape::scalar()))?;
         out.set(f64::from_le_bytes(*eight(&bytes)?));
@@ -213,7 +213,7 @@ pub extern "C" fn fb_attr_get_f64(of: fb_object, key: *const c_char, value: *mut
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_attr_get_i64(of: fb_object, key: *const c_char, value: *mut i64) -> fb_status {
     status(|| {
-        let of = of.held()?;
+        let of = of.opened()?;
         let (key, out) = (given::text(key, "key")?, given::out(value, "value")?);
         let found = of.get(key)?;
         if let Some(truth) = found.as_bool() {
@@ -234,7 +234,7 @@ fn eight(bytes: &[u8]) -> Result<&[u8; 8]> {
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_attr_get_str(of: fb_object, key: *const c_char, value: *mut *mut c_char) -> fb_status {
     status(|| {
-        let of = of.held()?;
+        let of = of.opened()?;
         let (key, out) = (given::text(key, "key")?, given::out(value, "value")?);
         let found = of.get(key)?;
         out.set(memory::give_text(found.as_str().ok_or_else(|| is_not(key, &found, "a text"))?)?);
@@ -246,7 +246,7 @@ pub extern "C" fn fb_attr_get_str(of: fb_object, key: *const c_char, value: *mut
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_attr_get_json(of: fb_object, json: *mut *mut c_char) -> fb_status {
     status(|| {
-        let of = of.held()?;
+        let of = of.opened()?;
         let out = given::out(json, "json")?;
         out.set(memory::give_text(&Value::Object(of.read()?).to_string())?);
         Ok(())
@@ -256,14 +256,14 @@ pub extern "C" fn fb_attr_get_json(of: fb_object, json: *mut *mut c_char) -> fb_
 /// Deletes an attribute; one that is not there is nothing.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_attr_delete(of: fb_object, key: *const c_char) -> fb_status {
-    status(|| of.held()?.set(key, Ok(Value::Null)))
+    status(|| of.opened()?.set(key, Ok(Value::Null)))
 }
 
 /// Whether there is such an attribute: 1 or 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_attr_has(of: fb_object, key: *const c_char, has: *mut c_int) -> fb_status {
     status(|| {
-        let of = of.held()?;
+        let of = of.opened()?;
         let (key, out) = (given::text(key, "key")?, given::out(has, "has")?);
         out.set(of.read()?.contains_key(&*kept_as(key)).into());
         Ok(())
