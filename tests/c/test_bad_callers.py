@@ -67,7 +67,7 @@ def zero(parameter: str) -> str:
     if "*" in parameter:
         return "NULL"
     kind = parameter.rsplit(" ", 1)[0]
-    return f"({kind})0"
+    return f"({kind}){{ 0 }}" if kind == "fb_object" else f"({kind})0"
 
 
 def handle_of(parameter: str) -> str | None:
@@ -75,6 +75,14 @@ def handle_of(parameter: str) -> str | None:
     words = parameter.replace("*", " * ").split()
     is_handle = len(words) == 3 and words[1] == "*" and words[0].removeprefix("fb_") in HANDLE_KINDS
     return words[0] if is_handle else None
+
+
+def given_as(parameter: str) -> list[tuple[str, str]]:
+    """The kinds of handles that a first parameter takes, each with how one is given there."""
+    if parameter == "fb_object of":
+        return [("fb_run", "fb_of_run({})"), ("fb_snapshot", 'fb_of_array({}, "a")')]
+    kind = handle_of(parameter)
+    return [] if kind is None else [(kind, "{}")]
 
 
 def program(handles: str) -> str:
@@ -87,23 +95,21 @@ def program(handles: str) -> str:
         wanted = "FB_OK" if name in TAKES_NULL else "-1"
         if name not in ("fb_connect", "fb_server_create"):  # their NULL makes one; below
             lines.append(f'expect("{name} of NULL", {name}({", ".join(nothing)}), {wanted});')
-        kind = handle_of(parameters[0]) if parameters else None
-        if kind is None:
-            continue
-        for what, bad, status in (
-            ("a foreign pointer", f"({kind} *)&place", "FB_BAD_ARGUMENT"),
-            ("a small number", f"({kind} *)(intptr_t)7", "FB_BAD_ARGUMENT"),
-            (
-                "another kind",
-                f"({kind} *)(void *){'run' if kind != 'fb_run' else 'table'}",
-                "FB_BAD_ARGUMENT",
-            ),
-            ("a freed handle", f"({kind} *)(void *)freed_{kind}", "FB_CLOSED"),
-        ):
-            if kind == "fb_request":
-                status = "FB_CLOSED"
-            arguments = ", ".join([bad, *nothing[1:]])
-            lines.append(f'expect("{name} of {what}", {name}({arguments}), {status});')
+        for kind, given in given_as(parameters[0]) if parameters else []:
+            for what, bad, status in (
+                ("a foreign pointer", f"({kind} *)&place", "FB_BAD_ARGUMENT"),
+                ("a small number", f"({kind} *)(intptr_t)7", "FB_BAD_ARGUMENT"),
+                (
+                    "another kind",
+                    f"({kind} *)(void *){'run' if kind != 'fb_run' else 'table'}",
+                    "FB_BAD_ARGUMENT",
+                ),
+                ("a freed handle", f"({kind} *)(void *)freed_{kind}", "FB_CLOSED"),
+            ):
+                if kind == "fb_request":
+                    status = "FB_CLOSED"
+                arguments = ", ".join([given.format(bad), *nothing[1:]])
+                lines.append(f'expect("{name} of {what}", {name}({arguments}), {status});')
     return HEAD + f"int main(int argc, char **argv)\n{{\n{handles}\n    " + "\n    ".join(lines) + TAIL
 
 

@@ -31,6 +31,7 @@ def files(folder: Path) -> list[str]:
 PARTS = (
     "arguments",
     "arrays",
+    "attributes",
     "bags",
     "calls",
     "futures",

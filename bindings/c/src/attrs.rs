@@ -12,7 +12,10 @@ use serde_json::{Map, Value};
 use crate::arrays::{Given, fb_array};
 use crate::data::{describe_array, fb_info, letters};
 use crate::fault::{fb_status, status};
+use crate::handle::InUse;
 use crate::kinds::{fb_run, fb_snapshot};
+use crate::run::RunObject;
+use crate::snapshot::SnapshotObject;
 use crate::{given, handle, memory};
 
 /// Set number that stands for the table of that name.
@@ -32,19 +35,27 @@ pub struct fb_object {
     pub set: i64,
 }
 
+/// The object of a call, in use.
+enum Attributed<'a> {
+    Run(InUse<RunObject>, Target),
+    Array(InUse<SnapshotObject>, &'a str),
+}
+
 impl fb_object {
-    /// The snapshot's array, if it is one.
-    fn array<'a>(&self) -> Result<Option<&'a str>> {
+    fn opened<'a>(&self) -> Result<Attributed<'a>> {
         match (self.run.is_null(), self.snapshot.is_null()) {
-            (_, true) => Ok(None),
-            (true, false) => given::text(self.name, "the name of the array").map(Some),
             (false, false) => Err(Error::bad(
                 "an attribute is of a run or of a snapshot, and both are given; use fb_of_run, fb_of_dataset, fb_of_table or fb_of_array",
             )),
+            (true, false) => {
+                let snapshot = handle::get(self.snapshot)?;
+                Ok(Attributed::Array(snapshot, given::text(self.name, "the name of the array")?))
+            }
+            (_, true) => Ok(Attributed::Run(handle::get(self.run)?, self.target()?)),
         }
     }
 
-    /// What of a run it is otherwise.
+    /// What of a run it is.
     fn target(&self) -> Result<Target> {
         Ok(match given::optional_text(self.name, "name")? {
             None => Target::Run,
@@ -52,18 +63,20 @@ impl fb_object {
             Some(name) => Target::DataSet { name: name.to_owned(), set: self.set },
         })
     }
+}
 
+impl Attributed<'_> {
     fn read(&self) -> Result<Map<String, Value>> {
-        match self.array()? {
-            Some(name) => Ok(handle::get(self.snapshot)?.kept()?.dataset(name)?.attrs),
-            None => handle::get(self.run)?.run.attrs(&self.target()?),
+        match self {
+            Attributed::Run(object, target) => object.run.attrs(target),
+            Attributed::Array(snapshot, name) => Ok(snapshot.kept()?.dataset(name)?.attrs),
         }
     }
 
     fn change(&self, attrs: Map<String, Value>) -> Result<()> {
-        match self.array()? {
-            Some(name) => handle::get(self.snapshot)?.taken()?.0.set_attrs(name, attrs),
-            None => handle::get(self.run)?.run.set_attrs(&self.target()?, attrs),
+        match self {
+            Attributed::Run(object, target) => object.run.set_attrs(target, attrs),
+            Attributed::Array(snapshot, name) => snapshot.taken()?.0.set_attrs(name, attrs),
         }
     }
 
@@ -113,6 +126,7 @@ fn row_major(given: &Given) -> Result<(ArrayMeta, Vec<u8>)> {
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_attr_put(of: fb_object, key: *const c_char, value: *const fb_array) -> fb_status {
     status(|| {
+        let of = of.opened()?;
         let given = Given::of(value, "value")?;
         check_attribute_array(&given.meta)?;
         let (meta, bytes) = row_major(&given)?;
@@ -127,6 +141,7 @@ pub extern "C" fn fb_attr_put(of: fb_object, key: *const c_char, value: *const f
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_attr_get(of: fb_object, key: *const c_char, value: *const fb_array) -> fb_status {
     status(|| {
+        let of = of.opened()?;
         let target = Given::of(value, "value")?;
         let key = given::text(key, "key")?;
         let meta = ArrayMeta::new(target.meta.dtype, target.meta.shape);
@@ -140,6 +155,7 @@ pub extern "C" fn fb_attr_get(of: fb_object, key: *const c_char, value: *const f
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_attr_info(of: fb_object, key: *const c_char, info: *mut fb_info) -> fb_status {
     status(|| {
+        let of = of.opened()?;
         let (key, out) = (given::text(key, "key")?, given::out(info, "info")?);
         let found = array_of_attribute(&of.get(key)?);
         let about = match &found {
@@ -159,31 +175,32 @@ pub extern "C" fn fb_attr_info(of: fb_object, key: *const c_char, info: *mut fb_
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_attr_set_f64(of: fb_object, key: *const c_char, value: f64) -> fb_status {
     let scalar = ArrayMeta::new(DType::F64, Shape::scalar());
-    status(|| of.set(key, attribute_of_array(&scalar, &value.to_le_bytes())))
+    status(|| of.opened()?.set(key, attribute_of_array(&scalar, &value.to_le_bytes())))
 }
 
 /// Sets an attribute to an integer.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_attr_set_i64(of: fb_object, key: *const c_char, value: i64) -> fb_status {
-    status(|| of.set(key, Ok(value.into())))
+    status(|| of.opened()?.set(key, Ok(value.into())))
 }
 
 /// Sets an attribute to a text.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_attr_set_str(of: fb_object, key: *const c_char, value: *const c_char) -> fb_status {
-    status(|| of.set(key, given::text(value, "value").map(Value::from)))
+    status(|| of.opened()?.set(key, given::text(value, "value").map(Value::from)))
 }
 
 /// Sets several attributes of any kind: a JSON object. Null values delete; what is not named stays.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_attr_set_json(of: fb_object, json: *const c_char) -> fb_status {
-    status(|| of.change(forebay::attributes(given::text(json, "json")?)?))
+    status(|| of.opened()?.change(forebay::attributes(given::text(json, "json")?)?))
 }
 
 /// Reads an attribute that is a real number or an integer; an integer that a double would round is FB_BAD_ARGUMENT.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_attr_get_f64(of: fb_object, key: *const c_char, value: *mut f64) -> fb_status {
     status(|| {
+        let of = of.opened()?;
         let (key, out) = (given::text(key, "key")?, given::out(value, "value")?);
         let bytes = attribute_in(key, &of.get(key)?, &ArrayMeta::new(DType::F64, Shape::scalar()))?;
         out.set(f64::from_le_bytes(*eight(&bytes)?));
@@ -196,6 +213,7 @@ pub extern "C" fn fb_attr_get_f64(of: fb_object, key: *const c_char, value: *mut
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_attr_get_i64(of: fb_object, key: *const c_char, value: *mut i64) -> fb_status {
     status(|| {
+        let of = of.opened()?;
         let (key, out) = (given::text(key, "key")?, given::out(value, "value")?);
         let found = of.get(key)?;
         if let Some(truth) = found.as_bool() {
@@ -216,6 +234,7 @@ fn eight(bytes: &[u8]) -> Result<&[u8; 8]> {
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_attr_get_str(of: fb_object, key: *const c_char, value: *mut *mut c_char) -> fb_status {
     status(|| {
+        let of = of.opened()?;
         let (key, out) = (given::text(key, "key")?, given::out(value, "value")?);
         let found = of.get(key)?;
         out.set(memory::give_text(found.as_str().ok_or_else(|| is_not(key, &found, "a text"))?)?);
@@ -227,6 +246,7 @@ pub extern "C" fn fb_attr_get_str(of: fb_object, key: *const c_char, value: *mut
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_attr_get_json(of: fb_object, json: *mut *mut c_char) -> fb_status {
     status(|| {
+        let of = of.opened()?;
         let out = given::out(json, "json")?;
         out.set(memory::give_text(&Value::Object(of.read()?).to_string())?);
         Ok(())
@@ -236,13 +256,14 @@ pub extern "C" fn fb_attr_get_json(of: fb_object, json: *mut *mut c_char) -> fb_
 /// Deletes an attribute; one that is not there is nothing.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_attr_delete(of: fb_object, key: *const c_char) -> fb_status {
-    status(|| of.set(key, Ok(Value::Null)))
+    status(|| of.opened()?.set(key, Ok(Value::Null)))
 }
 
 /// Whether there is such an attribute: 1 or 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_attr_has(of: fb_object, key: *const c_char, has: *mut c_int) -> fb_status {
     status(|| {
+        let of = of.opened()?;
         let (key, out) = (given::text(key, "key")?, given::out(has, "has")?);
         out.set(of.read()?.contains_key(&*kept_as(key)).into());
         Ok(())
