@@ -13,6 +13,7 @@ import h5py
 import numpy as np
 import pytest
 import xarray as xr
+from far import Agent
 from places import Place, ended, forebay_exe, until
 
 ODD = np.array(
@@ -279,6 +280,33 @@ def test_nothing_is_there_when_an_import_is_interrupted(shell: Shell) -> None:
     there = ["a.fb", "a.txt"]
     assert (process.returncode, shell.names()) in ((1, there), (0, [*there, "b.fb"])), err
     assert process.returncode == 0 or "interrupted" in err
+
+
+def test_a_run_on_another_host_is_made_compared_and_exported(shell: Shell, agent: Agent) -> None:
+    shell.place.variables["FOREBAY_HOME"] = agent.place.variables["FOREBAY_HOME"]
+    there = agent.url(agent.runs / "far.fb")
+    make(shell.folder / "a.fb", 2)
+    shell.ask("export", "a", "--to", "text")
+    shell.ask("import", "a.txt", there)
+    shell.ask("diff", there, "a", "--steps", "0..10", "--read-all")
+    for run, to in ((there, "far.nc"), ("a", "near.nc")):
+        shell.ask("export", run, "--to", "netcdf", "-o", to)
+    assert (shell.folder / "far.nc").read_bytes() == (shell.folder / "near.nc").read_bytes()
+    assert "make it there" in shell.ask("export", there, "--view", "far.h5", status=1)
+
+
+def test_a_damaged_array_is_not_exported(shell: Shell) -> None:
+    make(shell.folder / "a.fb", 1)
+    file = shell.folder / "a.fb" / "steps" / "0000000000.h5"
+    with h5py.File(file) as f:
+        at = f["E"].id.get_offset()
+    with file.open("r+b") as raw:
+        raw.seek(at + 9)
+        raw.write(b"\x01")
+    for to in ("text", "npz", "zarr", "netcdf"):
+        assert '"E" of step 0 is damaged' in shell.ask("export", "a", "--to", to, status=1)
+    assert '"E" of step 0 is damaged' in shell.ask("diff", "a", "a", "--read-all", status=2)
+    assert shell.names() == ["a.fb"]
 
 
 def test_a_damaged_or_hostile_file_leaves_no_run(shell: Shell) -> None:

@@ -8,6 +8,7 @@ mod elements;
 mod report;
 
 use super::choice::{Choice, RowsOf, histories};
+use super::leftover::doubt;
 use super::out::{Out, Unit, bar};
 use elements::{Comparison, Tolerance, is_same_cell};
 use forebay::{
@@ -68,7 +69,9 @@ impl Side {
             Some((run, step)) => (run, Some(step)),
             None => (text, None),
         };
-        Ok(Side { run: forebay::open(place, Mode::Read, Default::default())?, place: place.to_owned(), step })
+        let run = forebay::open(place, Mode::Read, Default::default())?;
+        doubt(&run);
+        Ok(Side { run, place: place.to_owned(), step })
     }
 
     /// The pieces of an array, as the catalog knows them.

@@ -11,6 +11,7 @@ mod zarr;
 
 use super::choice::Choice;
 use super::interrupt::Interrupt;
+use super::leftover::doubt;
 use super::out::{Out, Unit, bar};
 use forebay::{Error, Mode, Result, Run};
 use forebay_store::Progress;
@@ -72,6 +73,7 @@ impl Export {
     pub fn run(&self, out: &Out) -> Result<()> {
         let format = self.format()?;
         let run = forebay::open(&self.run, Mode::Read, Default::default())?;
+        doubt(&run);
         let (bar, progress) = bar("exporting", Unit::Bytes);
         let interrupt = Interrupt::watch()?;
         let job = Exporting { run: &run, place: &self.run, choice: &self.choice, interrupt, progress };

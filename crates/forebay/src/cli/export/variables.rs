@@ -122,7 +122,11 @@ impl Variables {
         if choice.outside() {
             for of in run.list("*", None)?.into_iter().filter(|d| choice.takes(&d.name)) {
                 let key = match of.set {
-                    0 if !taken.contains(&of.name) => of.name.clone(),
+                    0 if !meets(&taken, &of.name) => of.name.clone(),
+                    // What is an array is no group.
+                    set if meets(&taken, &format!("{}@set{set}", of.name)) => {
+                        format!("{}@set{set}", of.name.replace('/', "."))
+                    }
                     set => format!("{}@set{set}", of.name),
                 };
                 taken.insert(key.clone());
@@ -229,6 +233,13 @@ impl Variables {
     }
 }
 
+/// Whether a name is taken, or what would be a group is.
+fn meets(taken: &BTreeSet<String>, name: &str) -> bool {
+    let within = format!("{name}/");
+    let has_some = || taken.range(within.clone()..).next().is_some_and(|other| other.starts_with(&within));
+    taken.contains(name) || name.match_indices('/').any(|(at, _)| taken.contains(&name[..at])) || has_some()
+}
+
 /// What stands in front of the last part of a name, with its slash.
 pub fn group_of(key: &str) -> &str {
     key.rfind('/').map_or("", |at| &key[..=at])
@@ -283,4 +294,16 @@ fn is_constant(run: &Run, of: &DataSet, over: &[SeriesStep]) -> Result<bool> {
         }
     }
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_taken_when_it_is_there_or_would_be_a_group_of_it() {
+        let taken: BTreeSet<String> = ["E", "a/b"].map(str::to_owned).into();
+        let found = ["E", "E/x", "Ex", "a", "a/c", "a/b"].map(|name| meets(&taken, name));
+        assert_eq!(found, [true, true, false, true, false, true]);
+    }
 }
