@@ -2,9 +2,8 @@
 //! more memory is taken than what has been read asks for.
 
 use super::{ArrayHead, END, FIRST, LAST, RunHead, SnapshotHead, TableHead, element, has_whole_texts};
-use crate::description::real;
 use crate::record::Cell;
-use crate::{ArrayMeta, DType, ElementKind, Error, Result};
+use crate::{ArrayMeta, DType, ElementKind, Error, Result, number_of_attribute};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::de::DeserializeOwned;
@@ -186,7 +185,7 @@ fn cell(value: &Value, dtype: DType) -> Option<Cell> {
         (Value::Object(tag), ElementKind::Bytes) if tag.len() == 1 => {
             Cell::Blob(STANDARD.decode(tag.get("$b")?.as_str()?).ok()?)
         }
-        (_, ElementKind::Float) => Cell::Real(real(value)?),
+        (_, ElementKind::Float) => Cell::Real(number_of_attribute(value)?),
         (Value::Number(n), ElementKind::Signed | ElementKind::Unsigned | ElementKind::Bool) => {
             match (n.as_i64(), n.as_u64()) {
                 (Some(v), _) => Cell::Int(v),

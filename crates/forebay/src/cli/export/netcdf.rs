@@ -7,7 +7,7 @@ use super::{Exporting, made};
 use forebay::{ArrayMeta, DType, Result, Shape, Target};
 use forebay_store::stepfile::Gathered;
 use forebay_types::Description;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -43,7 +43,7 @@ pub fn write(job: &Exporting, path: &Path) -> Result<Value> {
     for group in &groups {
         for (name, dtype, bytes) in variables.time_axis() {
             let meta = ArrayMeta::new(dtype, Shape::new(&[variables.steps.len() as u64])?);
-            let about = Description { dims: vec![STEP.to_owned()], attrs: Map::new() };
+            let about = Description { dims: vec![STEP.to_owned()], ..Description::default() };
             let at = file.add(&format!("{group}{name}"), &meta, "", about)?;
             file.write(at, 0, &bytes)?;
         }
@@ -102,7 +102,11 @@ fn plan(variables: &Variables) -> Result<Vec<Planned>> {
         if variable.of.meta.dtype == DType::Bool {
             attrs.insert("dtype".to_owned(), json!("bool"));
         }
-        Ok(Planned { path: variable.key.clone(), meta, about: Description { dims, attrs } })
+        Ok(Planned {
+            path: variable.key.clone(),
+            meta,
+            about: Description { dims, attrs, ..Description::default() },
+        })
     };
     variables.all.iter().zip(variables.axes()?).map(planned).collect()
 }

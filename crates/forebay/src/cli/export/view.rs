@@ -65,7 +65,7 @@ pub fn write(job: &Exporting, tmp: &Path, path: &Path) -> Result<Value> {
             continue;
         }
         let of = snapshots.at(first)?.dataset(&name)?;
-        let about = Description { dims: of.dims, attrs: of.attrs };
+        let about = Description { dims: of.dims, attrs: of.attrs, ..Description::default() };
         let there = over.iter().map(|s| s.meta.is_some()).collect();
         arrays.push(ViewArray { name, meta, units: of.units, about, steps: there });
     }

@@ -81,7 +81,8 @@ pub fn read(job: &mut Importing, path: &Path) -> Result<()> {
                 };
                 let meta = head.meta()?;
                 let bytes = reader.elements(&meta)?;
-                let description = Description { dims: head.dims, attrs: head.attrs };
+                let description =
+                    Description { dims: head.dims, attrs: head.attrs, ..Description::default() };
                 let about = About { description: &description, coordinates: &[] };
                 let about = (!description.is_empty()).then_some(about);
                 let options = ArrayOptions { units: &head.units, place: Place::Whole, about };
