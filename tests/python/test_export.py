@@ -319,6 +319,7 @@ def test_a_damaged_or_hostile_file_leaves_no_run(shell: Shell) -> None:
         (text.replace('"dtype":"u64"', '"dtype":"u65"', 1), "is not a dtype"),
         ("forebay-text 1\narray {}\n", "its JSON is not understood"),
         ("forebay-text 2\n", "does not begin with"),
+        ('forebay-text 1\narray {"name":"a","dtype":"i8","shape":[]}\n', "write it behind the line"),
         ("PK\x03\x04", "no ZIP archive"),
         ("\x00", "none of the files that are known"),
     ]:

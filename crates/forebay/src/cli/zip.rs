@@ -204,6 +204,9 @@ impl Archive {
             tail.windows(4).rposition(|w| w == END.to_le_bytes()).ok_or_else(|| damaged("it has no end"))?;
         let field = |at, size| number(&tail, end + at, size).ok_or_else(|| damaged("it is cut off"));
         let (mut count, mut length, mut begin) = (field(10, 2)?, field(12, 4)?, field(16, 4)?);
+        if field(20, 2)? > (tail.len() - end - 22) as u64 {
+            return Err(damaged("it is cut off"));
+        }
         let locator = (from + end as u64).checked_sub(20).map(|at| self.bytes(at, 20)).transpose()?;
         if let Some(l) = locator.filter(|l| l[..4] == LOCATOR_64.to_le_bytes()) {
             let at = number(&l, 8, 8).unwrap_or(u64::MAX);

@@ -77,7 +77,7 @@ fn show(file: &hdf5::File, steps: &[ViewStep], array: &ViewArray) -> hdf5::Resul
     said.iter().try_for_each(|(key, value)| scales::attribute(&set, key, &native(value)))
 }
 
-#[allow(clippy::too_many_arguments)]
+#[expect(clippy::too_many_arguments, reason = "one for each thing that a virtual data set is made of")]
 fn virtual_over(
     file: &hdf5::File,
     name: &str,

@@ -70,14 +70,17 @@ pub fn read(job: &mut Importing, path: &Path) -> Result<()> {
                 has_parameters |= !head.parameters.is_empty();
                 let time = head.time.map(|time| {
                     number_of_attribute(&time)
-                        .ok_or_else(|| Error::bad(format!("{time} is no time of a snapshot")))
+                        .ok_or_else(|| Error::bad(format!("{time} is no time of a snapshot; write a number")))
                 });
                 snapshot = Some(job.run.snapshot(head.step, time.transpose()?)?);
                 job.steps += 1;
             }
             Section::Array(head) => {
                 let Some(snapshot) = &snapshot else {
-                    return Err(Error::bad(format!("the array {:?} stands before any snapshot", head.name)));
+                    return Err(Error::bad(format!(
+                        "the array {:?} stands before any snapshot; write it behind the line of its snapshot",
+                        head.name
+                    )));
                 };
                 let meta = head.meta()?;
                 let bytes = reader.elements(&meta)?;
