@@ -574,6 +574,11 @@ typedef struct {
     const fb_coord *coords;
     /* Attributes as a JSON object; NULL: none. fb_attr_put adds others, up to the end of the snapshot. */
     const char *attrs;
+    /* What holds where blocks of ranks lie over each other: that is an error, "refuse" (NULL); they have the same bits
+       there, "equal" (other ones are a late FB_CONFLICT, and the highest rank's are kept); the highest rank's block counts,
+       "last". All ranks say the same, with offset and global. The blocks wait in the buffer until the lower ranks have
+       ended the snapshot. */
+    const char *overlap;
 } fb_piece_opts;
 
 /* Begins the snapshot of a step; `time` may be NAN. One at a time in a run.

@@ -101,6 +101,7 @@ module forebay_structures
     integer(c_int) :: ncoords = 0
     type(c_ptr) :: coords = c_null_ptr
     type(c_ptr) :: attrs = c_null_ptr
+    type(c_ptr) :: overlap = c_null_ptr
   end type lib_piece_opts_struct
 
   type, public, bind(c) :: lib_checkpoint_info_struct
