@@ -29,10 +29,10 @@ static void take(fb_run *run)
     FAILS(FB_NOT_FOUND, "put it first", fb_attr_set_f64(fb_of_array(s, "T"), "sigma", sigma));
     OK(fb_snapshot_put_with(s, "T", FB_DENSE(T, FB_F64, NX, NY), NULL, NULL, &of_t));
     OK(fb_snapshot_put_with(s, "u", FB_DENSE(u, FB_F32, NX, NY), NULL, NULL, &of_u));
-    const int64_t zero[] = { 0, 0 }, whole[] = { NX, NY };
+    const int64_t first[] = { 0, 0 }, global[] = { NX, NY };
     const fb_piece_opts shared = { .size = sizeof shared, .overlap = "equal" }, wrong = { .size = sizeof wrong, .overlap = "mean" };
-    OK(fb_snapshot_put_with(s, "nodes", FB_DENSE(T, FB_F64, NX, NY), zero, whole, &shared));
-    FAILS(FB_BAD_ARGUMENT, "\"mean\"", fb_snapshot_put_with(s, "v", FB_DENSE(T, FB_F64, NX, NY), zero, whole, &wrong));
+    OK(fb_snapshot_put_with(s, "nodes", FB_DENSE(T, FB_F64, NX, NY), first, global, &shared));
+    FAILS(FB_BAD_ARGUMENT, "\"mean\"", fb_snapshot_put_with(s, "v", FB_DENSE(T, FB_F64, NX, NY), first, global, &wrong));
     FAILS(FB_BAD_ARGUMENT, "offset and global", fb_snapshot_put_with(s, "v", FB_DENSE(T, FB_F64, NX, NY), NULL, NULL, &shared));
     fb_array place = { .dtype = FB_F64, .ndim = 2, .shape = (const int64_t[]){ NX, NY } };
     OK(fb_snapshot_allocate(s, "p", &place, NULL, NULL, &of_t));
