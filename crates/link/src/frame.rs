@@ -249,7 +249,7 @@ mod tests {
             expected.extend(word.to_le_bytes());
         }
         expected.extend(0u32.to_le_bytes());
-        expected.extend(0x7e49_170a_u32.to_le_bytes());
+        expected.extend(0x4e6e_a9f5_u32.to_le_bytes());
         assert_eq!(header.encode()[..60], expected[..60]);
         assert_eq!(header.encode()[60..], expected[60..], "{:02x?}", &header.encode()[60..]);
     }
