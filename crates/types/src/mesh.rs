@@ -8,7 +8,7 @@
 //!
 //! Lists have one number for each axis, as the user indexes; an empty one is not said.
 
-use crate::{ArrayMeta, DType, Error, Result, axes, limits};
+use crate::{ArrayMeta, DType, Error, Number, Result, axes, limits};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -187,9 +187,22 @@ fn identifier(what: &str, name: &str) -> Result<()> {
     Err(Error::bad(format!("{name:?} is no name of a {what}; use letters a to z, digits and _")))
 }
 
-/// Where coordinates begin and how far apart they are, if they rise and their distances are the same, as exactly as
-/// their dtype has it.
-pub fn uniform(values: &[f64], dtype: DType) -> Option<(f64, f64)> {
+/// Where coordinates begin and how far apart they are, from their elements, if they rise and their distances are the
+/// same, as exactly as their dtype has it. Texts are nowhere.
+pub fn uniform(elements: &[u8], dtype: DType) -> Option<(f64, f64)> {
+    if dtype.is_text() {
+        return None;
+    }
+    let real = |element: &[u8]| match dtype.number(element) {
+        Number::Int(n) => n as f64,
+        Number::Real(n) => n,
+        _ => f64::NAN,
+    };
+    let values: Vec<f64> = elements.chunks_exact(dtype.size()).map(real).collect();
+    line(&values, dtype)
+}
+
+fn line(values: &[f64], dtype: DType) -> Option<(f64, f64)> {
     let (first, last) = (*values.first()?, *values.last()?);
     if values.len() == 1 {
         return first.is_finite().then_some((first, 1.0));
@@ -265,13 +278,13 @@ mod tests {
     #[test]
     fn coordinates_are_uniform_as_far_as_their_dtype_says() {
         let of = |n: usize, f: &dyn Fn(usize) -> f64| (0..n).map(f).collect::<Vec<f64>>();
-        let (origin, spacing) = uniform(&of(1000, &|i| 3.0 + 0.1 * i as f64), DType::F64).unwrap();
+        let (origin, spacing) = line(&of(1000, &|i| 3.0 + 0.1 * i as f64), DType::F64).unwrap();
         assert!(origin == 3.0 && (spacing - 0.1).abs() < 1e-12);
         let single = of(1000, &|i| f64::from(3.0 + 0.1 * i as f32));
-        assert!(uniform(&single, DType::F32).is_some() && uniform(&single, DType::F64).is_none());
-        assert_eq!(uniform(&of(5, &|i| (i * i) as f64), DType::F64), None);
-        assert_eq!(uniform(&of(5, &|i| -(i as f64)), DType::F64), None);
-        assert_eq!(uniform(&[1.0, f64::NAN, 3.0], DType::F64), None);
-        assert_eq!((uniform(&[7.0], DType::I32), uniform(&[], DType::I32)), (Some((7.0, 1.0)), None));
+        assert!(line(&single, DType::F32).is_some() && line(&single, DType::F64).is_none());
+        assert_eq!(line(&of(5, &|i| (i * i) as f64), DType::F64), None);
+        assert_eq!(line(&of(5, &|i| -(i as f64)), DType::F64), None);
+        assert_eq!(line(&[1.0, f64::NAN, 3.0], DType::F64), None);
+        assert_eq!((line(&[7.0], DType::I32), line(&[], DType::I32)), (Some((7.0, 1.0)), None));
     }
 }

@@ -124,6 +124,29 @@ pub enum Place {
     },
 }
 
+impl Place {
+    /// Offset and extents of the whole, of a block in a larger array.
+    pub fn block(&self) -> Option<(&Shape, &Shape)> {
+        match self {
+            Place::At { offset, global } | Place::Over { offset, global, .. } => Some((offset, global)),
+            Place::Whole | Place::Append | Place::Alike { .. } => None,
+        }
+    }
+
+    /// What holds where blocks of ranks lie over each other, if they may.
+    pub fn overlap(&self) -> Option<Overlap> {
+        match self {
+            Place::Over { rule, .. } => Some(*rule),
+            _ => None,
+        }
+    }
+
+    /// What the whole array is of which a rank puts one like `local` there, as far as one rank knows.
+    pub fn whole(&self, local: &ArrayMeta) -> ArrayMeta {
+        self.block().map_or(*local, |(_, global)| ArrayMeta { shape: *global, ..*local })
+    }
+}
+
 /// One array, or one part of it, of a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StepBlock<'a> {

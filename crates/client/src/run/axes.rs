@@ -6,8 +6,8 @@ use std::collections::{HashMap, HashSet};
 
 use forebay_types::record::Place;
 use forebay_types::{
-    ArrayMeta, Code, DType, Description, Error, Number, Order, Result, Unit, attribute_among, axes,
-    axis_path, crc32c, uniform,
+    ArrayMeta, Code, DType, Description, Error, Order, Result, Unit, attribute_among, axes, axis_path,
+    crc32c, uniform,
 };
 use serde_json::{Map, Value};
 
@@ -46,15 +46,11 @@ pub(super) struct KnownArray {
 
 impl KnownArray {
     pub fn of(meta: &ArrayMeta, place: &Place) -> KnownArray {
-        let extents = axes(meta);
-        let length = match place {
-            _ if extents.len() != 1 => None,
-            Place::At { global, .. } | Place::Over { global, .. } => global.extents().first().copied(),
-            Place::Append => None,
-            _ => extents.first().copied(),
-        };
-        let part = matches!(place, Place::At { .. } | Place::Over { .. });
-        KnownArray { length, axes: extents.len() as u8, part, dtype: meta.dtype }
+        let whole = place.whole(meta);
+        let extents = axes(&whole);
+        let is_line = extents.len() == 1 && !matches!(place, Place::Append);
+        let length = if is_line { extents.first().copied() } else { None };
+        KnownArray { length, axes: extents.len() as u8, part: place.block().is_some(), dtype: meta.dtype }
     }
 
     /// The type of its elements.
@@ -102,12 +98,8 @@ pub(super) struct Axes {
 
 /// The length of each axis of the whole, where it is known.
 fn extents_of(meta: &ArrayMeta, place: &Place) -> Vec<Option<u64>> {
-    let whole = match place {
-        Place::At { global, .. } | Place::Over { global, .. } => ArrayMeta { shape: *global, ..*meta },
-        _ => *meta,
-    };
     let is_known = |at: usize| at > 0 || !matches!(place, Place::Append);
-    axes(&whole).iter().enumerate().map(|(at, extent)| is_known(at).then_some(*extent)).collect()
+    axes(&place.whole(meta)).iter().enumerate().map(|(at, extent)| is_known(at).then_some(*extent)).collect()
 }
 
 fn sum_of(view: &View) -> u32 {
@@ -334,8 +326,11 @@ impl Axes {
     }
 
     /// What came with an array, with what was changed since.
-    fn now(&self, name: &str, said: &Description) -> Description {
-        self.changed.get(name).map_or_else(|| said.clone(), |changed| laid_over(said.clone(), changed))
+    fn now<'a>(&self, name: &str, said: &'a Description) -> Cow<'a, Description> {
+        match self.changed.get(name) {
+            None => Cow::Borrowed(said),
+            Some(changed) => Cow::Owned(laid_over(said.clone(), changed)),
+        }
     }
 
     /// What readers of openPMD and VTKHDF do not get of a mesh or of particles, for people.
@@ -391,14 +386,7 @@ impl Axes {
 }
 
 fn is_uniform(view: &View) -> bool {
-    let (dtype, bytes) = (view.meta().dtype, view.bytes());
-    let real = |element: &[u8]| match dtype.number(element) {
-        Number::Int(n) => n as f64,
-        Number::Real(n) => n,
-        _ => f64::NAN,
-    };
-    let values: Vec<f64> = bytes.chunks_exact(dtype.size()).map(real).collect();
-    !dtype.is_text() && uniform(&values, dtype).is_some()
+    uniform(&view.bytes(), view.meta().dtype).is_some()
 }
 
 fn laid_over(mut said: Description, changed: &Map<String, Value>) -> Description {

@@ -1,6 +1,6 @@
 //! Boxes of indices that lie over each other: what is left of one without others. Pure.
 
-use forebay_types::{Error, Result, Shape, limits};
+use forebay_types::{Error, Result, limits};
 
 /// A box of indices, from its first one up to the one behind its last along each axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,12 +35,18 @@ impl IndexBox {
         (0..self.rank).map(|axis| self.end[axis] - self.begin[axis]).collect()
     }
 
-    /// The same as shapes.
-    pub fn as_shapes(&self) -> Result<(Shape, Shape)> {
-        Ok((Shape::new(&self.offset())?, Shape::new(&self.extents())?))
+    /// Its first index along an axis, and the one behind its last.
+    pub fn along(&self, axis: usize) -> (u64, u64) {
+        (self.begin[axis], self.end[axis])
     }
 
-    fn is_empty(&self) -> bool {
+    /// Elements in the axes from `axis` on.
+    pub fn elements_behind(&self, axis: usize) -> u64 {
+        (axis..self.rank).map(|axis| self.end[axis] - self.begin[axis]).product()
+    }
+
+    /// Whether it has no element.
+    pub fn is_empty(&self) -> bool {
         (0..self.rank).any(|axis| self.begin[axis] == self.end[axis])
     }
 

@@ -1,7 +1,7 @@
 //! Where the points of meshes lie: as their programs have said, or as the coordinates of the step have it.
 
 use super::{Check, Entry, Manifest, Source, read_selection};
-use forebay_types::{Error, Number, Result, Selection, Unit, axes, axis_path, uniform};
+use forebay_types::{Error, Result, Selection, Unit, axes, axis_path, uniform};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
@@ -84,13 +84,7 @@ fn line(file: &File, e: &Entry) -> Result<Option<(f64, f64)>> {
     }
     let source = Source::File(file, e.offset);
     let (_, bytes) = read_selection(&source, &e.meta, &Selection::default(), &mut Check::default())?;
-    let real = |element: &[u8]| match dtype.number(element) {
-        Number::Int(n) => n as f64,
-        Number::Real(n) => n,
-        _ => f64::NAN,
-    };
-    let values: Vec<f64> = bytes.chunks_exact(dtype.size()).map(real).collect();
-    Ok(uniform(&values, dtype))
+    Ok(uniform(&bytes, dtype))
 }
 
 #[cfg(test)]

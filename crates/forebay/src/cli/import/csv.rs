@@ -3,13 +3,10 @@
 
 use super::Importing;
 use forebay::{Cell, Column, Error, Result, TableOptions};
-use serde_json::json;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
-/// Rows that are inserted at a time.
-const ROWS: usize = 1000;
 /// Largest integer up to which a float holds all.
 const EXACT: u64 = 1 << 53;
 
@@ -192,24 +189,13 @@ pub fn read(job: &mut Importing, path: &Path) -> Result<()> {
     let table = job.run.table(&name, TableOptions { columns, history: false })?;
     let mut records = open()?;
     records.next()?;
-    let (mut rows, mut count): (Vec<Vec<Cell>>, u64) = (Vec::with_capacity(ROWS), 0);
-    while let Some(fields) = records.next()? {
-        job.interrupt.check()?;
+    job.fill(&table, &name, || {
+        let Some(fields) = records.next()? else { return Ok(None) };
         let row: Option<Vec<Cell>> =
             fields.into_iter().zip(&dtypes).map(|(field, dtype)| cell(field, dtype)).collect();
-        rows.push(
-            row.filter(|r| r.len() == names.len())
-                .ok_or_else(|| records.wrong("the file was changed while it was read"))?,
-        );
-        count += 1;
-        if rows.len() == ROWS {
-            table.insert(&rows)?;
-            rows.clear();
-        }
-    }
-    table.insert(&rows)?;
-    job.tables.push(json!({"name": name, "columns": table.columns(), "rows": count}));
-    Ok(())
+        let row = row.filter(|r| r.len() == names.len());
+        row.ok_or_else(|| records.wrong("the file was changed while it was read")).map(Some)
+    })
 }
 
 /// The names of the columns.

@@ -6,7 +6,9 @@ mod text;
 use super::interrupt::Interrupt;
 use super::out::{Out, Unit, bar};
 use super::{npy, zip};
-use forebay::{Array, ArrayMeta, Code, Error, Mode, Order, PutOptions, Result, Run, Strided, View, run_dir};
+use forebay::{
+    Array, ArrayMeta, Cell, Code, Error, Mode, Order, PutOptions, Result, Run, Strided, Table, View, run_dir,
+};
 use forebay_store::Progress;
 use forebay_store::stepfile::{is_hdf5, read_foreign};
 use forebay_types::counted;
@@ -38,6 +40,9 @@ pub struct Import {
     #[arg(long)]
     force: bool,
 }
+
+/// Rows that are inserted at a time.
+const ROWS: usize = 1000;
 
 /// What is imported, and what was.
 struct Importing<'a> {
@@ -289,6 +294,28 @@ impl Importing<'_> {
         let passed =
             found.passed_over.into_iter().map(|what| format!("{}: passed over {what}", path.display()));
         self.notes.extend(passed);
+        Ok(())
+    }
+
+    /// Inserts rows into a table as they come, until there is none, and notes it.
+    fn fill(
+        &mut self,
+        table: &Table,
+        name: &str,
+        mut next: impl FnMut() -> Result<Option<Vec<Cell>>>,
+    ) -> Result<()> {
+        let (mut rows, mut count) = (Vec::with_capacity(ROWS), 0u64);
+        while let Some(row) = next()? {
+            self.interrupt.check()?;
+            rows.push(row);
+            count += 1;
+            if rows.len() == ROWS {
+                table.insert(&rows)?;
+                rows.clear();
+            }
+        }
+        table.insert(&rows)?;
+        self.tables.push(json!({"name": name, "columns": table.columns(), "rows": count}));
         Ok(())
     }
 

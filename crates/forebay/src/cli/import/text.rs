@@ -3,18 +3,14 @@
 use super::super::interrupt::Interrupt;
 use super::Importing;
 use forebay::{
-    About, ArrayOptions, Cell, DType, Description, Error, Place, Result, Snapshot, TableOptions, Target,
-    View, number_of_attribute,
+    About, ArrayOptions, DType, Description, Error, Place, Result, Snapshot, TableOptions, Target, View,
+    number_of_attribute,
 };
 use forebay_store::Progress;
 use forebay_types::neutral::{Section, SectionReader, TableHead};
-use serde_json::json;
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::Path;
-
-/// Rows that are inserted at a time.
-const ROWS: usize = 1000;
 
 /// A file that is read as long as nobody interrupts it.
 struct Watched {
@@ -116,16 +112,5 @@ fn table(job: &mut Importing, reader: &mut SectionReader<BufReader<Watched>>, he
     if !attrs.is_empty() {
         job.run.set_attrs(&Target::Table { name: name.clone() }, attrs)?;
     }
-    let (mut rows, mut count): (Vec<Vec<Cell>>, u64) = (Vec::with_capacity(ROWS), 0);
-    while let Some(row) = reader.row(&dtypes)? {
-        rows.push(row);
-        count += 1;
-        if rows.len() == ROWS {
-            table.insert(&rows)?;
-            rows.clear();
-        }
-    }
-    table.insert(&rows)?;
-    job.tables.push(json!({"name": name, "columns": table.columns(), "rows": count}));
-    Ok(())
+    job.fill(&table, &name, || reader.row(&dtypes))
 }

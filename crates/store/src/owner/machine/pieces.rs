@@ -11,36 +11,13 @@ const LISTED: usize = 8;
 #[derive(Clone, Copy)]
 struct Region {
     rank: u32,
-    offset: Shape,
-    local: Shape,
+    at: IndexBox,
 }
 
-impl Region {
-    fn overlaps(&self, offset: &Shape, local: &Shape) -> bool {
-        let axes = 0..self.local.rank();
-        let empty = self.local.is_empty() || local.is_empty();
-        !empty
-            && axes
-                .into_iter()
-                .all(|i| self.begin(i) < end(offset, local, i) && offset.extents()[i] < self.end(i))
-    }
-
-    fn begin(&self, axis: usize) -> u64 {
-        self.offset.extents()[axis]
-    }
-
-    fn end(&self, axis: usize) -> u64 {
-        end(&self.offset, &self.local, axis)
-    }
-
-    /// Elements in the axes from `axis` on.
-    fn behind(&self, axis: usize) -> u64 {
-        self.local.extents()[axis..].iter().product()
-    }
-}
-
-fn end(offset: &Shape, local: &Shape, axis: usize) -> u64 {
-    offset.extents()[axis].saturating_add(local.extents()[axis])
+/// What a rank put where, for people.
+fn text(at: &IndexBox) -> String {
+    let shape = |extents: Vec<u64>| Shape::new(&extents).unwrap_or_default();
+    format!("{} at {}", shape(at.extents()), shape(at.offset()))
 }
 
 /// All pieces of one array that have come.
@@ -52,7 +29,12 @@ pub(crate) struct Pieces {
 }
 
 impl Pieces {
-    /// A piece begins; refused when it leaves the whole or lies over another one, of its own rank with `over`.
+    /// None yet, of an array whose pieces may lie over each other or not.
+    pub fn of(over: bool) -> Pieces {
+        Pieces { all: Vec::new(), over }
+    }
+
+    /// A piece begins; refused when it leaves the whole or lies over another one, of its own rank where those of several may.
     pub fn add(
         &mut self,
         name: &str,
@@ -60,50 +42,48 @@ impl Pieces {
         rank: u32,
         offset: Shape,
         local: Shape,
-        over: bool,
     ) -> Result<()> {
-        self.over = over;
         let extents = whole.shape.extents();
         let fits = local.rank() == extents.len()
             && offset.rank() == extents.len()
-            && extents.iter().enumerate().all(|(i, n)| end(&offset, &local, i) <= *n);
+            && (0..extents.len())
+                .all(|i| offset.extents()[i].saturating_add(local.extents()[i]) <= extents[i]);
         if !fits {
             return Err(Error::bad(format!(
                 "{name:?}: the piece of rank {rank}, {local} at {offset}, leaves the whole of shape {}",
                 whole.shape
             )));
         }
-        let forbidden = |p: &&Region| p.overlaps(&offset, &local) && (!over || p.rank == rank);
+        let at = IndexBox::new(offset.extents(), local.extents())?;
+        let forbidden = |p: &&Region| p.at.meets(&at) && (!self.over || p.rank == rank);
         if let Some(other) = self.all.iter().find(forbidden) {
-            let way = match over {
+            let way = match self.over {
                 true => "no rank puts an element twice, so give each of its pieces its own offset",
                 false => {
                     "every element is put once, so give each piece its own offset, or say with overlap which one counts"
                 }
             };
             return Err(Error::bad(format!(
-                "{name:?}: the piece of rank {rank}, {local} at {offset}, lies over that of rank {}, {} at {}; {way}",
-                other.rank, other.local, other.offset
+                "{name:?}: the piece of rank {rank}, {}, lies over that of rank {}, {}; {way}",
+                text(&at),
+                other.rank,
+                text(&other.at)
             )));
         }
-        self.all.push(Region { rank, offset, local });
+        self.all.push(Region { rank, at });
         Ok(())
     }
 
     /// All ranks are done: every element must have been put.
     pub fn complete(&self, name: &str, whole: &ArrayMeta) -> Result<()> {
-        let apart = self.apart()?;
-        let put: u64 = apart.iter().map(|p| p.local.len()).sum();
+        let apart = self.apart();
+        let put: u64 = apart.iter().map(|at| at.elements_behind(0)).sum();
         let missing = whole.shape.len().saturating_sub(put);
         if missing == 0 {
             return Ok(());
         }
-        let pieces: Vec<String> = self
-            .all
-            .iter()
-            .take(LISTED)
-            .map(|p| format!("rank {} put {} at {}", p.rank, p.local, p.offset))
-            .collect();
+        let pieces: Vec<String> =
+            self.all.iter().take(LISTED).map(|p| format!("rank {} put {}", p.rank, text(&p.at))).collect();
         let more = match self.all.len().saturating_sub(LISTED) {
             0 => String::new(),
             n => format!(" and {n} more pieces"),
@@ -117,40 +97,34 @@ impl Pieces {
         )))
     }
 
-    /// The same without what lies over each other.
-    fn apart(&self) -> Result<Vec<Region>> {
-        if !self.over {
-            return Ok(self.all.clone());
+    /// Where they lie, without what lies over each other.
+    fn apart(&self) -> Vec<IndexBox> {
+        let boxes: Vec<(u32, IndexBox)> = self.all.iter().map(|p| (p.rank, p.at)).collect();
+        match self.over {
+            false => boxes.into_iter().map(|(_, at)| at).collect(),
+            true => left_to_each(&boxes).into_iter().flatten().collect(),
         }
-        let of = |p: &Region| Ok((p.rank, IndexBox::new(p.offset.extents(), p.local.extents())?));
-        let boxes = self.all.iter().map(of).collect::<Result<Vec<_>>>()?;
-        let left = left_to_each(&boxes);
-        let parts = self.all.iter().zip(&left).flat_map(|(p, parts)| parts.iter().map(|part| (p.rank, part)));
-        let region = |(rank, part): (u32, &IndexBox)| {
-            let (offset, local) = part.as_shapes()?;
-            Ok(Region { rank, offset, local })
-        };
-        parts.map(region).collect()
     }
 }
 
 /// The first element that nobody put, in an array that lacks some; pieces do not lie over each other.
-fn first_gap(mut here: Vec<Region>, whole: &Shape) -> Shape {
+fn first_gap(mut here: Vec<IndexBox>, whole: &Shape) -> Shape {
     let extents = whole.extents();
     let mut index = [0; limits::RANK];
-    here.retain(|p| !p.local.is_empty());
+    here.retain(|p| !p.is_empty());
     for axis in 0..extents.len() {
         // Between two edges of pieces every layer is covered alike; go into the first one that
         // is not covered fully.
-        let mut edges: Vec<u64> = here.iter().flat_map(|p| [p.begin(axis), p.end(axis)]).collect();
+        let mut edges: Vec<u64> = here.iter().flat_map(|p| <[u64; 2]>::from(p.along(axis))).collect();
         edges.push(0);
         edges.retain(|e| *e < extents[axis]);
         edges.sort_unstable();
         edges.dedup();
         let full: u64 = extents[axis + 1..].iter().product();
-        let covers = |p: &Region, at: u64| p.begin(axis) <= at && at < p.end(axis);
-        let covered =
-            |at: u64| -> u64 { here.iter().filter(|p| covers(p, at)).map(|p| p.behind(axis + 1)).sum() };
+        let covers = |p: &IndexBox, at: u64| (p.along(axis).0..p.along(axis).1).contains(&at);
+        let covered = |at: u64| -> u64 {
+            here.iter().filter(|p| covers(p, at)).map(|p| p.elements_behind(axis + 1)).sum()
+        };
         let at = edges.into_iter().find(|at| covered(*at) < full).unwrap_or(0);
         index[axis] = at;
         here.retain(|p| covers(p, at));
@@ -175,30 +149,25 @@ mod tests {
     #[test]
     fn pieces_over_each_other_name_ranks_and_offsets() {
         let (mut p, w) = (Pieces::default(), whole(&[8, 4]));
-        p.add("E", &w, 0, sh(&[0, 0]), sh(&[4, 4]), false).unwrap();
-        p.add("E", &w, 2, sh(&[3, 2]), sh(&[0, 2]), false).unwrap();
-        let e = p.add("E", &w, 1, sh(&[3, 0]), sh(&[5, 4]), false).unwrap_err();
+        p.add("E", &w, 0, sh(&[0, 0]), sh(&[4, 4])).unwrap();
+        p.add("E", &w, 2, sh(&[3, 2]), sh(&[0, 2])).unwrap();
+        let e = p.add("E", &w, 1, sh(&[3, 0]), sh(&[5, 4])).unwrap_err();
         for word in ["\"E\"", "rank 1, (5, 4) at (3, 0)", "rank 0, (4, 4) at (0, 0)"] {
             assert!(e.text().contains(word), "{e}");
         }
-        assert!(
-            p.add("E", &w, 1, sh(&[5, 0]), sh(&[4, 4]), false)
-                .unwrap_err()
-                .text()
-                .contains("leaves the whole")
-        );
+        assert!(p.add("E", &w, 1, sh(&[5, 0]), sh(&[4, 4])).unwrap_err().text().contains("leaves the whole"));
     }
 
     #[test]
     fn what_nobody_put_is_named_with_what_was() {
         let (mut p, w) = (Pieces::default(), whole(&[8, 4]));
-        p.add("E", &w, 0, sh(&[0, 0]), sh(&[4, 4]), false).unwrap();
-        p.add("E", &w, 1, sh(&[4, 0]), sh(&[4, 3]), false).unwrap();
+        p.add("E", &w, 0, sh(&[0, 0]), sh(&[4, 4])).unwrap();
+        p.add("E", &w, 1, sh(&[4, 0]), sh(&[4, 3])).unwrap();
         let e = p.complete("E", &w).unwrap_err();
         for word in ["lacks 4 of its 32 elements, the first at (4, 3)", "rank 1 put (4, 3) at (4, 0)"] {
             assert!(e.text().contains(word), "{e}");
         }
-        p.add("E", &w, 2, sh(&[4, 3]), sh(&[4, 1]), false).unwrap();
+        p.add("E", &w, 2, sh(&[4, 3]), sh(&[4, 1])).unwrap();
         p.complete("E", &w).unwrap();
         assert!(Pieces::default().complete("n", &whole(&[0, 3])).is_ok());
         assert!(Pieces::default().complete("n", &whole(&[2])).unwrap_err().text().contains("first at (0,)"));
@@ -212,7 +181,7 @@ mod tests {
             let (mut p, w) = (Pieces::default(), whole(&[4, 4, 3]));
             let mut put = [[[false; 3]; 4]; 4];
             for (rank, ((i, j, k), (a, b, c))) in boxes.into_iter().enumerate() {
-                if p.add("x", &w, rank as u32, sh(&[i, j, k]), sh(&[a, b, c]), false).is_err() {
+                if p.add("x", &w, rank as u32, sh(&[i, j, k]), sh(&[a, b, c])).is_err() {
                     continue;
                 }
                 for (x, y, z) in (i..i + a).flat_map(|x| (j..j + b).flat_map(move |y| (k..k + c).map(move |z| (x, y, z)))) {

@@ -241,17 +241,10 @@ impl Step {
     /// A part comes to where it belongs; one that is appended waits there until the sizes of all are known.
     fn lay(&mut self, b: &Came) -> Result<Option<Part>> {
         let (rank, place) = (b.rank, place_of(b.place));
-        let whole = match b.place {
-            Place::At { global, .. } | Place::Over { global, .. } => ArrayMeta { shape: global, ..b.meta },
-            _ => b.meta,
-        };
-        let over = match b.place {
-            Place::Over { rule, .. } => Some(rule),
-            _ => None,
-        };
+        let (whole, over) = (b.place.whole(&b.meta), b.place.overlap());
         if !self.names.contains_key(&b.name) {
             self.check_paths(&b.name)?;
-            let (pieces, append) = (Pieces::default(), Append::default());
+            let (pieces, append) = (Pieces::of(over.is_some()), Append::default());
             let named = Named { meta: whole, place, over, first: rank, pieces, append };
             self.names.insert(b.name.clone(), named);
         }
@@ -277,34 +270,26 @@ impl Step {
                 b.name, named.meta, named.first
             )));
         }
-        let offset = match b.place {
-            Place::At { offset, .. } | Place::Over { offset, .. } => offset,
-            _ => beginning(&b.meta.shape)?,
-        };
-        if matches!(place, 1 | OVER) && b.from == 0 {
-            named.pieces.add(&b.name, &whole, rank, offset, b.meta.shape, place == OVER)?;
+        let offset = b.place.block().map_or_else(|| beginning(&b.meta.shape), |(offset, _)| Ok(*offset))?;
+        if b.place.block().is_some() && b.from == 0 {
+            named.pieces.add(&b.name, &whole, rank, offset, b.meta.shape)?;
         }
         let mut part = b.part(b.name.clone(), whole, offset);
         part.over = over;
-        if let Place::Alike { sum } = b.place {
-            named.append.alike.insert(rank, (b.meta, sum));
-            named.append.waiting.push(part);
-            return Ok(None);
-        }
-        if place == OVER {
-            named.append.waiting.push(part);
-            return Ok(None);
-        }
-        if place != APPENDED {
-            return Ok(Some(part));
-        }
-        if let Some(other) = named.append.locals.insert(rank, b.meta.shape)
-            && other != b.meta.shape
-        {
-            return Err(Error::bad(format!("{:?} has two shapes in rank {rank}", b.name)));
-        }
-        if b.meta.shape.rank() == 0 {
-            return Err(Error::bad(format!("{:?} is a scalar; only arrays can be appended", b.name)));
+        match b.place {
+            Place::Whole | Place::At { .. } => return Ok(Some(part)),
+            Place::Over { .. } => {}
+            Place::Alike { sum } => drop(named.append.alike.insert(rank, (b.meta, sum))),
+            Place::Append => {
+                if let Some(other) = named.append.locals.insert(rank, b.meta.shape)
+                    && other != b.meta.shape
+                {
+                    return Err(Error::bad(format!("{:?} has two shapes in rank {rank}", b.name)));
+                }
+                if b.meta.shape.rank() == 0 {
+                    return Err(Error::bad(format!("{:?} is a scalar; only arrays can be appended", b.name)));
+                }
+            }
         }
         named.append.waiting.push(part);
         Ok(None)
