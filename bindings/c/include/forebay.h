@@ -445,6 +445,13 @@ fb_status fb_put_if_version(fb_run *run,
    FB_BAD_ARGUMENT, and nothing is written. */
 fb_status fb_get(fb_run *run, const char *name, int64_t set, const fb_array *array);
 
+/* A data set as memory that is read when it is touched, so it may be larger than what there is of memory; it is not to be
+   written. `dtype` is what the program expects; otherwise FB_BAD_ARGUMENT. `array` gets what it is: `strides` are NULL, or
+   those of an array whose first index runs fastest. It stays as it is when the data set is put again, deleted, or the run
+   closed, until fb_free(array.data), which frees its shape, too. No checksums are compared, and small data sets are copied.
+   FB_BAD_ARGUMENT for a run on another host. */
+fb_status fb_map(fb_run *run, const char *name, int64_t set, fb_dtype dtype, fb_array *array);
+
 /* Reads a part of a data set: from `offset` on, along each axis as many elements as `array` has, every
    `step`-th (NULL: every one). The rank of `array` is that of the data set. */
 fb_status fb_get_part(fb_run *run,
@@ -750,6 +757,13 @@ fb_status fb_snapshot_coords(fb_snapshot *snapshot,
 
 /* Reads one of its arrays. Dtype and shape must be those stored. */
 fb_status fb_snapshot_get(fb_snapshot *snapshot, const char *name, const fb_array *array);
+
+/* One of its arrays as memory that is read when it is touched, as fb_map gives a data set. While it is mapped the file of
+   the snapshot is kept. */
+fb_status fb_snapshot_map(fb_snapshot *snapshot,
+                          const char *name,
+                          fb_dtype dtype,
+                          fb_array *array);
 
 /* Reads a part of one of its arrays, as fb_get_part does. */
 fb_status fb_snapshot_get_part(fb_snapshot *snapshot,

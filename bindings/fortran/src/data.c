@@ -297,6 +297,30 @@ fb_status fbf_snapshot_allocate(fb_snapshot *snapshot, const char *name, fb_dtyp
     return status == FB_OK ? point(pointer, p.array.data, FB_COLUMN_MAJOR, local) : status;
 }
 
+/* An array of a run, or else of a snapshot. */
+fb_status fbf_map(fb_run *run, fb_snapshot *snapshot, const char *name, int64_t set, fb_dtype dtype, CFI_cdesc_t *pointer)
+{
+    fb_array found;
+    fb_status status = snapshot ? fb_snapshot_map(snapshot, name, dtype, &found) : fb_map(run, name, set, dtype, &found);
+    if (status != FB_OK)
+        return status;
+    if (found.ndim != pointer->rank)
+        status = refuse(FB_BAD_ARGUMENT, "%s has rank %d, the pointer rank %d", name, found.ndim, pointer->rank);
+    else
+        status = point(pointer, found.data, found.strides ? FB_COLUMN_MAJOR : FB_ROW_MAJOR, found.shape);
+    if (status != FB_OK)
+        fb_free(found.data);
+    return status;
+}
+
+fb_status fbf_unmap(CFI_cdesc_t *pointer)
+{
+    fb_status status = fb_free(pointer->base_addr);
+    if (status == FB_OK && CFI_setpointer(pointer, NULL, NULL))
+        return refuse(FB_INTERNAL, "the compiler's descriptors refuse a pointer to nothing");
+    return status;
+}
+
 /* --- attributes ------------------------------------------------------------------------------------- */
 
 /* Structures go by their address: not every compiler hands one over by value. */

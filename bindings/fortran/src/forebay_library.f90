@@ -94,6 +94,12 @@ module forebay_library
       type(c_ptr), value :: run, name, array
       integer(c_int64_t), value :: set
     end function lib_get
+    integer(c_int) function lib_map(run, name, set, dtype, array) bind(c, name='fb_map')
+      import
+      type(c_ptr), value :: run, name, array
+      integer(c_int64_t), value :: set
+      integer(c_int), value :: dtype
+    end function lib_map
     integer(c_int) function lib_get_part(run, name, set, offset, step, array) &
         bind(c, name='fb_get_part')
       import
@@ -341,6 +347,12 @@ module forebay_library
       import
       type(c_ptr), value :: snapshot, name, array
     end function lib_snapshot_get
+    integer(c_int) function lib_snapshot_map(snapshot, name, dtype, array) &
+        bind(c, name='fb_snapshot_map')
+      import
+      type(c_ptr), value :: snapshot, name, array
+      integer(c_int), value :: dtype
+    end function lib_snapshot_map
     integer(c_int) function lib_snapshot_get_part(snapshot, name, offset, step, array) &
         bind(c, name='fb_snapshot_get_part')
       import

@@ -175,6 +175,11 @@ impl Run {
         arrays::to_python(py, array)
     }
 
+    fn map<'py>(&self, py: Python<'py>, name: &str, set: i64) -> PyResult<Bound<'py, PyAny>> {
+        let mapped = released(py, || self.inner.map(name, set))?;
+        arrays::over_mapping(py, name, mapped)
+    }
+
     fn get_many<'py>(&self, py: Python<'py>, names: Vec<(String, i64)>) -> PyResult<Vec<Bound<'py, PyAny>>> {
         let found = released(py, || {
             let names: Vec<(&str, i64)> = names.iter().map(|(name, set)| (name.as_str(), *set)).collect();

@@ -61,6 +61,8 @@ mod crowd;
 #[cfg(not(loom))]
 mod doorbell;
 #[cfg(not(loom))]
+mod file_map;
+#[cfg(not(loom))]
 mod layout;
 #[cfg(not(loom))]
 mod lent;
@@ -91,6 +93,8 @@ pub use block::Block;
 pub use copy::copy_streaming;
 #[cfg(not(loom))]
 pub use doorbell::Doorbell;
+#[cfg(not(loom))]
+pub use file_map::FileMap;
 #[cfg(not(loom))]
 pub use layout::{Direction, SegmentSpec, WORDS};
 #[cfg(not(loom))]

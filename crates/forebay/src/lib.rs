@@ -49,7 +49,7 @@ pub use forebay_client::run::{
     StepWriter as Snapshot, View, Warn,
 };
 pub use forebay_store::catalog::{Checkpoint, Rows, fits};
-pub use forebay_store::{Series, SeriesOptions};
+pub use forebay_store::{MappedArray, Series, SeriesOptions};
 pub use forebay_types::columns::ColumnValues;
 pub use forebay_types::control::{Column, Elsewhere, LateErrors, Mode, PageLinks, Target, WhenFull};
 pub use forebay_types::reading::Select;

@@ -20,9 +20,9 @@ use crate::owner::Owner;
 use crate::reads::{Reads, of_set};
 use crate::remote::RunPlace;
 use crate::{
-    Array, Checkpoint, DataSet, Diagram, DiagramOptions, Kept, KeptSnapshots, Level, OpenOptions, Parameter,
-    ParameterOptions, PutOptions, Restart, Rows, Snapshot, Start, Steps, StepsOptions, Table, TableOptions,
-    View, launcher,
+    Array, Checkpoint, DataSet, Diagram, DiagramOptions, Kept, KeptSnapshots, Level, MappedArray,
+    OpenOptions, Parameter, ParameterOptions, PutOptions, Restart, Rows, Snapshot, Start, Steps,
+    StepsOptions, Table, TableOptions, View, launcher,
 };
 
 /// An open run. Cheap to clone, usable from every thread; the last clone that goes closes it.
@@ -242,6 +242,17 @@ impl Run {
             session.settle_data(name, set)?;
         }
         self.reader()?.array(&of_set(name, set, selection))
+    }
+
+    /// A data set as memory that the system reads when it is touched, and that may be larger than what there is of memory.
+    /// It is that version for as long as it is mapped. No checksums are compared. `BadArgument` if the run is on another
+    /// host.
+    pub fn map(&self, name: &str, set: i64) -> Result<MappedArray> {
+        self.open()?;
+        if let Some(session) = &self.inner.session {
+            session.settle_data(name, set)?;
+        }
+        self.reader()?.mapped(&of_set(name, set, None))
     }
 
     /// Reads many data sets whole, in the order of the names. Over a network all questions are

@@ -35,12 +35,13 @@ pub struct Located<'a> {
     /// Unit, or empty.
     pub units: String,
     pieces: Vec<Piece>,
-    bytes: Storage,
+    pub(crate) bytes: Storage,
     layout: &'a Layout,
     owner: Belonging<'a>,
 }
 
-enum Storage {
+/// Where the bytes of an array are.
+pub(crate) enum Storage {
     Here(Vec<u8>),
     There(File, u64),
 }
@@ -205,7 +206,7 @@ impl<'a> Located<'a> {
         }
     }
 
-    fn damaged(&self, how: &str) -> Error {
+    pub(crate) fn damaged(&self, how: &str) -> Error {
         let path = self.path().unwrap_or_default();
         let (path, run) = (path.display(), self.layout.root().display());
         let text = match &self.owner {

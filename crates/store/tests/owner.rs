@@ -32,6 +32,11 @@ fn what_a_rank_puts_is_read_back_by_another_connection() {
     let reader = Reader::open(&run).unwrap();
     assert_eq!(reader.get("input/a", 0, &all()).unwrap().bytes, small);
     assert!(reader.get("grid", 0, &all()).unwrap().bytes == large);
+    let grid = reader.locate("grid", 0).unwrap().map().unwrap();
+    let mut two = [0; 16];
+    grid.read_at(grid.len() - 16, &mut two).unwrap();
+    assert_eq!(two, large[large.len() - 16..]);
+    assert_eq!(grid.read_at(grid.len() - 8, &mut two).unwrap_err().code(), Code::BadArgument);
     assert_eq!(reader.info("grid", 0).unwrap().version, 2);
     assert_eq!(std::fs::read_dir(run.join("data")).unwrap().count(), 1, "the first version's file is gone");
     let part = Selection::parse("10:20:3", &shape(&[1_000_000])).unwrap();

@@ -424,7 +424,29 @@ private:
     shape offset_, step_;
 };
 
+// Gives memory of the library back.
+struct let_go {
+    void operator()(void *memory) const noexcept { fb_free(memory); }
+};
+
 } // namespace detail
+
+// An array of a run as memory that is read when it is touched, until this goes. Elements as those of a view: a(i, j).
+template <class T>
+class mapped_array : public view<const T> {
+public:
+    explicit mapped_array(const fb_array &array)
+        : view<const T>(array.strides == nullptr
+                            ? view<const T>(static_cast<const T *>(array.data), shape(array.shape, array.ndim))
+                            : view<const T>(static_cast<const T *>(array.data), shape(array.shape, array.ndim),
+                                            shape(array.strides, array.ndim))),
+          memory_(array.data)
+    {
+    }
+
+private:
+    std::unique_ptr<void, detail::let_go> memory_;
+};
 
 } // namespace fb
 

@@ -185,6 +185,14 @@ public:
     {
         return detail::read<T>(info(name), [&](const view<T> &to) { read(name, to); });
     }
+    // A whole array as memory that is read when it is touched, as map() of a run gives a data set.
+    template <class T>
+    mapped_array<T> map(const char *name) const
+    {
+        fb_array array = {};
+        check(fb_snapshot_map(handle_.open(), name, dtype_of<T>(), &array));
+        return mapped_array<T>(array);
+    }
     // A part: from `offset` on, along each axis as many elements as there are in `to`, every `step`-th.
     template <class T>
     void read_part(const char *name, const shape &offset, const view<T> &to, const shape &step = {}) const

@@ -177,6 +177,13 @@ class Run:
         found = self._native.get(name, set, axes)
         return found if after is None else found[after]
 
+    def map(self, name: str, set: int = 0) -> Any:
+        """Returns a data set as a read-only array over its file: what is touched is read, by the system, so it may be larger
+        than the memory. It stays as it is when the data set is put again or deleted. No checksums are compared. Small data
+        sets are copied. Raises ``NotFound``, and ``BadArgument`` for text and for a run on another host.
+        """
+        return self._native.map(name, set)
+
     def get_many(self, names: Iterable[str | tuple[str, int]]) -> list[Any]:
         """Reads many data sets whole, each given by its name or by name and set number, in that order.
         Over a network all are asked for together, so it costs little more than one. Raises ``NotFound``.

@@ -367,6 +367,12 @@ class StoredSnapshot:
 
         return of_snapshot(self)
 
+    def map(self, name: str) -> Any:
+        """Returns an array as a read-only one over the file of the snapshot, as :meth:`Run.map` does for a data set. While it is
+        mapped the snapshot's file is kept.
+        """
+        return self._native.map(name)
+
     def __getitem__(self, name: str) -> Any:
         return self.get(name)
 
