@@ -1,14 +1,18 @@
-"""Arrays of a run as memory over its files."""
+"""Arrays of a run as memory over its files, and what is read ahead of them."""
 
 from __future__ import annotations
 
+import ctypes
 import gc
+import mmap
+import os
 from pathlib import Path
 
 import forebay as fb
 import numpy as np
 import pytest
 from conftest import Place
+from places import until
 
 MUCH = 40_000
 
@@ -102,3 +106,35 @@ def test_a_file_that_was_cut_short_is_told_and_not_touched(run_dir: Path) -> Non
             file.truncate(8192)
         with pytest.raises(fb.Corrupt, match="ends too early"):
             run.snapshots[-1].map("x")
+
+
+def in_memory(file: Path) -> bool:
+    """Whether the middle of a file is in memory. To try and read it would have it fetched."""
+    array = np.memmap(file, np.uint8, "r")
+    middle = array.ctypes.data + len(array) // 2 // mmap.PAGESIZE * mmap.PAGESIZE
+    found = ctypes.create_string_buffer(1)
+    assert ctypes.CDLL(None).mincore(ctypes.c_void_p(middle), ctypes.c_size_t(mmap.PAGESIZE), found) == 0
+    return bool(found.raw[0] & 1)
+
+
+def test_who_reads_step_after_step_finds_the_next_one_in_memory(run_dir: Path) -> None:
+    with fb.open(run_dir, buffer="64MiB") as run:
+        for step in range(0, 60, 10):
+            with run.snapshot(step) as s:
+                s.put("x", np.full(1_000_000, float(step)))
+    files = sorted(run_dir.glob("steps/*.h5"))
+    for file in files:
+        descriptor = os.open(file, os.O_RDONLY)
+        os.fsync(descriptor)
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.close(descriptor)
+    if any(in_memory(file) for file in files):
+        pytest.skip("this file system keeps everything in memory")
+    with fb.open(run_dir, "r") as run:
+        for step in (0, 10):
+            assert (run.snapshots.at(step)["x"] == step).all()
+        until(lambda: in_memory(files[2]))
+        assert not in_memory(files[3])
+        run.snapshots.at(50)["x"]
+        run.snapshots.at(40)["x"]
+        until(lambda: in_memory(files[3]))

@@ -8,6 +8,7 @@
 //! the segments are the log.
 #![deny(unsafe_code)]
 
+mod ahead;
 mod answer;
 mod burst;
 mod care;

@@ -1,6 +1,7 @@
 //! An array that the catalog knows: where its bytes lie, and reading them. What is read whole is compared
 //! with the checksums that were made when it was written.
 
+use crate::ahead;
 use crate::catalog::{self, Bytes, StepRow};
 use crate::layout::Layout;
 use crate::stepfile::{Check, Entry, Hyperslab, Piece, Source, read_selection};
@@ -133,6 +134,13 @@ impl<'a> Located<'a> {
         match &self.bytes {
             Storage::Here(bytes) => Source::Memory(bytes),
             Storage::There(file, offset) => Source::File(file, *offset),
+        }
+    }
+
+    /// Has it read into memory, without waiting for it.
+    pub(crate) fn fetch(self) {
+        if let (Ok(bytes), Storage::There(file, offset)) = (self.meta.bytes(), self.bytes) {
+            ahead::fetch(file, offset, bytes);
         }
     }
 
