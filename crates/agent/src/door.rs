@@ -7,6 +7,7 @@
 //!                                                AdminRequest  a person
 //! ```
 
+use crate::heart::SWEEPS;
 use crate::owner::{Opener, Session};
 use crate::peers::Peer;
 use crate::service::Shared;
@@ -205,6 +206,8 @@ impl Connection {
     fn end(mut self) {
         if let Some(broker) = &self.shared.broker {
             broker.lost(self.number);
+            // It may have been killed.
+            self.shared.sweeps.store(SWEEPS, Ordering::Relaxed);
         }
         // A rank that asked to open and went before it attached leaves its seat, too.
         if let Some((session, _)) = self.opened.take() {
