@@ -323,11 +323,12 @@ impl Prepared {
     fn take(&mut self, arg: &fb_arg, param: &Param, copy: Option<usize>) -> Result<()> {
         let wanted = if param.way.goes() { IN } else { 0 } | if param.way.comes() { OUT } else { 0 };
         if !(IN..=INOUT).contains(&arg.direction) || arg.direction & wanted != wanted {
+            let way = param.way.word();
             return Err(Error::bad(format!(
-                "its direction is {} and the argument's is {}; use FB_{}_... for it",
-                param.way.word(),
+                "its direction is {way} and the argument's is {}; use FB_{}_... for it, fb::{way}(...) in C++, fb_{way}(...) in \
+                 Fortran, and in a directive of Fortran out(...)",
                 direction(arg.direction),
-                param.way.word().to_uppercase()
+                way.to_uppercase()
             )));
         }
         match (arg.kind, param.extents.is_some()) {

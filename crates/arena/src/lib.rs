@@ -102,7 +102,7 @@ pub use lent::{Lent, PARTS};
 #[cfg(not(loom))]
 pub use mirror::Mirror;
 #[cfg(not(loom))]
-pub use pages::{fill_behind, room_for, zeros};
+pub use pages::{append, copy_of, fill_behind, room_for, zeros};
 #[cfg(not(loom))]
 pub use segment::{Consumer, Mapped, Producer, Segment};
 #[cfg(not(loom))]
