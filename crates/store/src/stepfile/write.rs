@@ -622,6 +622,25 @@ mod tests {
     }
 
     #[test]
+    fn a_piece_without_elements_may_begin_where_another_one_of_its_rank_does_and_a_unit_may_be_settled_late()
+    {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f.h5");
+        let mut w = Writer::create(Arc::new(System), &path).unwrap();
+        w.add("a", &ArrayMeta::new(DType::U8, sh(&[4, 3])), "K").unwrap();
+        w.add("b", &ArrayMeta::new(DType::U8, sh(&[0])), "").unwrap();
+        let (none, whole) = (sh(&[0, 0]), sh(&[4, 3]));
+        for (local, bytes) in [(sh(&[0, 3]), &[][..]), (whole, &[1; 12]), (sh(&[4, 0]), &[])] {
+            w.write("a", 0, &none, &local, 0, Lent::of(bytes)).unwrap();
+        }
+        let units = ["a", "b"].map(|name| (name.to_owned(), "degC".to_owned())).into();
+        let m = w.finish(&Facts { units, ..facts() }).unwrap();
+        assert!(m.data.iter().all(|e| e.units == "degC"));
+        let opened = super::super::Opened::open(&path).unwrap();
+        assert_eq!(opened.unlike(&m), Vec::<String>::new());
+    }
+
+    #[test]
     fn pieces_over_each_other_and_pieces_missing_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f.h5");

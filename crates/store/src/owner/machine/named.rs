@@ -149,3 +149,117 @@ pub(super) fn joined(name: &str, locals: &BTreeMap<u32, Shape>) -> Result<Shape>
     }
     Shape::new(&extents)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::event::Bytes;
+    use super::super::steps::Step;
+    use super::*;
+    use forebay_types::record::{HeldBlock, Payload, StepBlock};
+    use forebay_types::{Code, DType};
+
+    fn sh(extents: &[u64]) -> Shape {
+        Shape::new(extents).unwrap()
+    }
+
+    /// A rank puts a piece of an array of (4, 4) that is in a block; the ranks, offsets and orders of what can be written.
+    fn put(
+        s: &mut Step,
+        rank: u32,
+        (at, n): ([u64; 2], [u64; 2]),
+        order: Order,
+        units: &str,
+    ) -> Result<String> {
+        let place = Place::At { offset: sh(&at), global: sh(&[4, 4]) };
+        let meta = ArrayMeta { dtype: DType::U8, shape: sh(&n), order };
+        let block = HeldBlock { segment: 0, index: 0, generation: 1, bytes: n[0] * n[1] };
+        let b = StepBlock { step: 1, name: "E", units, meta, place, part: 0, payload: Payload::Block(block) };
+        s.block(rank, &b, Bytes::Block(block), (u64::from(rank), 1)).map(told)
+    }
+
+    fn told(parts: Vec<Part>) -> String {
+        let one = |p: Part| format!("{}{}{:?}", p.rank, p.offset, p.meta.order);
+        parts.into_iter().map(one).collect::<Vec<_>>().join(" ")
+    }
+
+    fn begun(times: &[f64]) -> Step {
+        let mut s = Step::new(1, times.len() as u32);
+        for (rank, time) in times.iter().enumerate() {
+            s.begin(rank as u32, (rank as u64, 1), 1, *time, None).unwrap();
+        }
+        s
+    }
+
+    #[test]
+    fn the_order_of_an_array_is_that_of_a_piece_that_has_one_whoever_comes_first() {
+        let (line, block, none) = (([0, 0], [4, 1]), ([0, 1], [4, 3]), ([0, 0], [4, 0]));
+        for order in [Order::C, Order::F] {
+            let mut s = begun(&[0.0; 3]);
+            assert_eq!(put(&mut s, 0, none, Order::C, "").unwrap(), "");
+            assert_eq!(put(&mut s, 0, line, Order::C, "").unwrap(), "");
+            let all = format!("0(0, 0){order:?} 0(0, 0){order:?} 1(0, 1){order:?}");
+            assert_eq!(put(&mut s, 1, block, order, "").unwrap(), all);
+            assert_eq!(put(&mut s, 2, none, Order::F, "").unwrap(), format!("2(0, 0){order:?}"));
+        }
+        // Nobody has one: it is the lowest rank's, when all have ended.
+        let mut s = begun(&[0.0; 2]);
+        assert_eq!(put(&mut s, 1, none, Order::F, "").unwrap(), "");
+        assert_eq!(put(&mut s, 0, line, Order::C, "").unwrap(), "");
+        for at in 1..4 {
+            assert_eq!(put(&mut s, 1, ([0, at], [4, 1]), Order::F, "").unwrap(), "");
+        }
+        assert_eq!(told(s.end(0, 1).unwrap()), "");
+        assert_eq!(told(s.end(1, 4).unwrap()), "1(0, 0)C 0(0, 0)C 1(0, 1)C 1(0, 2)C 1(0, 3)C");
+        // A real clash says what it is about.
+        let mut s = begun(&[0.0; 2]);
+        put(&mut s, 0, ([0, 0], [2, 4]), Order::C, "").unwrap();
+        let e = put(&mut s, 1, ([2, 0], [2, 4]), Order::F, "").unwrap_err();
+        assert!(
+            e.text().contains("order of \"E\" is row-major for rank 0 and column-major for rank 1"),
+            "{e}"
+        );
+    }
+
+    #[test]
+    fn a_rank_without_room_waits_for_nobodys_order_and_of_overlap_it_hears_what_to_do() {
+        let mut s = begun(&[0.0; 2]);
+        put(&mut s, 1, ([0, 0], [4, 1]), Order::C, "").unwrap();
+        assert_eq!(told(s.early(1, 0, |_| false).unwrap().0), "1(0, 0)C");
+        assert_eq!(put(&mut s, 1, ([0, 1], [4, 1]), Order::C, "").unwrap(), "1(0, 1)C");
+        let mut s = begun(&[0.0; 2]);
+        let place = Place::Over { offset: sh(&[0]), global: sh(&[4]), rule: Overlap::Last };
+        let meta = ArrayMeta::new(DType::U8, sh(&[4]));
+        let block = HeldBlock { segment: 0, index: 0, generation: 1, bytes: 4 };
+        let payload = Payload::Block(block);
+        let b = StepBlock { step: 1, name: "E", units: "", meta, place, part: 0, payload };
+        assert!(s.block(1, &b, Bytes::Block(block), (1, 1)).unwrap().is_empty());
+        let e = s.early(1, 3, |_| false).unwrap_err();
+        assert!(e.code() == Code::Full && e.text().contains("rank 1 puts \"E\" with overlap"), "{e}");
+    }
+
+    #[test]
+    fn where_ranks_differ_in_time_or_unit_the_lowest_one_has_its_way_and_it_is_told() {
+        let halves = [([0, 0], [2, 4]), ([2, 0], [2, 4])];
+        for first in [0, 1] {
+            let mut s = begun(&[0.1, 0.2]);
+            for rank in [first, 1 - first] {
+                let units = ["degC", "K"][rank as usize];
+                put(&mut s, rank, halves[rank as usize], Order::C, units).unwrap();
+            }
+            assert_eq!((s.time(), s.settled_units()["E"].as_str()), (Some(0.1), "degC"));
+            let texts: Vec<String> = s.unlike().iter().map(|e| e.text().to_owned()).collect();
+            assert!(texts[0].contains("time 0.2 of rank 1 is not that of rank 0, 0.1"), "{texts:?}");
+            assert!(
+                texts[1].contains("unit \"K\" of \"E\" of rank 1 is not that of rank 0, \"degC\""),
+                "{texts:?}"
+            );
+            // One may say it alone.
+            let mut s = begun(&[f64::NAN, 0.2]);
+            for rank in [first, 1 - first] {
+                put(&mut s, rank, halves[rank as usize], Order::C, ["", "K"][rank as usize]).unwrap();
+            }
+            assert_eq!((s.time(), s.settled_units()["E"].as_str()), (Some(0.2), "K"));
+            assert!(s.unlike().is_empty());
+        }
+    }
+}
