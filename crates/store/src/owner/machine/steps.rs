@@ -10,6 +10,9 @@ use forebay_types::record::{HeldBlock, Place, StepBlock};
 use forebay_types::{ArrayMeta, Code, Description, Error, Name, Order, Result, Shape};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// A record whose block is to be copied.
+type Copied = (Ticket, HeldBlock);
+
 /// What is read back of a file at once.
 const READ_BACK: u64 = 4 << 20;
 
@@ -443,7 +446,7 @@ impl Step {
         session: u64,
         limit: u64,
         comes: impl Fn(Ticket) -> bool,
-    ) -> Result<(Vec<Part>, Vec<(Ticket, HeldBlock)>)> {
+    ) -> Result<(Vec<Part>, Vec<Copied>)> {
         self.ranks.values_mut().filter(|r| r.session == session).for_each(|r| r.early = true);
         let rank = self.ranks.iter().find(|(_, r)| r.session == session).map_or(0, |(rank, _)| *rank);
         let parts = self.hurry(session);
