@@ -143,9 +143,13 @@ impl Given {
 }
 
 /// The order in which elements lie. Axes of one element count: what ranks have of one array lies in one order, however
-/// little it is.
+/// little it is. Strides that are right for both orders, of at most one element, are those of C.
 fn order_of(shape: &Shape, strides: &[i64]) -> Order {
     let extents = shape.extents();
+    let spans = |axis: usize| i128::from(strides[axis + 1]) * i128::from(extents[axis + 1].max(1));
+    if (1..extents.len()).all(|axis| i128::from(strides[axis - 1]) == spans(axis - 1)) {
+        return Order::C;
+    }
     let grows = |axis: usize| {
         let (here, next) = (strides[axis].unsigned_abs(), strides[axis + 1].unsigned_abs());
         here > 0 && (here < next || (here == next && extents[axis] <= 1))

@@ -1,5 +1,6 @@
 //! Snapshots being taken.
 
+use std::borrow::Cow;
 use std::ffi::{c_char, c_int};
 use std::ptr;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -7,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use forebay::{
     About, Allocated, ArrayMeta, ArrayOptions, Code, Coordinate, DType, Description, Error, Kept, Overlap,
-    Place, Result, Snapshot, attribute_among,
+    Place, Result, Snapshot, attribute_among, unit_among,
 };
 
 use crate::arrays::{Given, fb_array};
@@ -108,7 +109,7 @@ unsafe impl Sized0 for fb_piece_opts {}
 
 /// What a caller says of an array, checked.
 struct Said<'a> {
-    units: &'a str,
+    units: Cow<'a, str>,
     overlap: Option<Overlap>,
     description: Description,
     coordinates: Vec<Coordinate<'a>>,
@@ -126,15 +127,20 @@ impl<'a> Said<'a> {
         }
         let mut description =
             Description { dims: dims.iter().map(|d| (*d).to_owned()).collect(), ..Default::default() };
+        let mut units: Cow<str> = given::optional_text(opts.units, "units")?.unwrap_or("").into();
         if let Some(attrs) = given::optional_text(opts.attrs, "attrs")? {
-            for (key, value) in forebay::attributes(attrs)?.into_iter().filter(|(_, value)| !value.is_null())
-            {
+            let mut attrs = forebay::attributes(attrs)?;
+            attrs.retain(|_, value| !value.is_null());
+            if let Some(found) = unit_among(&mut attrs, &units)? {
+                units = found.into();
+            }
+            for (key, value) in attrs {
                 let value = attribute_among(&key, value, dtype)?;
                 description.attrs.insert(key, value);
             }
         }
         Ok(Said {
-            units: given::optional_text(opts.units, "units")?.unwrap_or(""),
+            units,
             overlap: Overlap::parse(given::optional_text(opts.overlap, "overlap")?.unwrap_or("refuse"))?,
             description,
             coordinates: coords.iter().map(coordinate).collect::<Result<_>>()?,
@@ -152,7 +158,7 @@ impl<'a> Said<'a> {
                 ));
             }
         };
-        Ok(ArrayOptions { units: self.units, place, about: (!self.description.is_empty()).then_some(about) })
+        Ok(ArrayOptions { units: &self.units, place, about: (!self.description.is_empty()).then_some(about) })
     }
 }
 

@@ -137,6 +137,18 @@ pub fn axes(meta: &ArrayMeta) -> &[u64] {
     }
 }
 
+/// Takes the unit out of the attributes of an array, where xarray has it; `given` is the one that was said beside them, or
+/// empty. `BadArgument` when it is another one, or no text.
+pub fn unit_among(attrs: &mut Map<String, Value>, given: &str) -> Result<Option<String>> {
+    match attrs.remove("units") {
+        None => Ok(None),
+        Some(Value::String(found)) if given.is_empty() || given == found => Ok(Some(found)),
+        Some(found) => Err(Error::bad(format!(
+            "units = {given:?}, and attrs have the unit {found}; say it once, as a text"
+        ))),
+    }
+}
+
 fn check_attribute(key: &str, value: &Value) -> Result<()> {
     if key.is_empty() || key.len() > limits::NAME_BYTES || key.contains('\0') {
         return Err(Error::bad(format!(
@@ -146,7 +158,7 @@ fn check_attribute(key: &str, value: &Value) -> Result<()> {
     }
     if TAKEN.contains(&key) {
         let remedy = match key {
-            "units" => "say it with units=",
+            "units" => "say it where the array is put, with units= or among the attrs there",
             _ => "choose another name",
         };
         return Err(Error::bad(format!("the attribute {key:?} is written by Forebay itself; {remedy}")));

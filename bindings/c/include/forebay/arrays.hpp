@@ -158,10 +158,15 @@ inline shape dense_strides(const shape &extents, std::int64_t item, bool first_f
 {
     std::int64_t strides[FB_MAX_RANK] = {};
     std::uint64_t next = static_cast<std::uint64_t>(item);
+    bool few = first_fastest;
+    for (int axis = 0; axis < extents.rank(); ++axis) few = few && extents[axis] <= 1;
     for (int i = 0; i < extents.rank(); ++i) {
         const int axis = first_fastest ? i : extents.rank() - 1 - i;
         strides[axis] = static_cast<std::int64_t>(next);
-        if (extents[axis] > 1) next *= static_cast<std::uint64_t>(extents[axis]);
+        // Nothing steps over the strides of at most one element; they tell its order.
+        if (few)
+            next *= 2;
+        else if (extents[axis] > 1) next *= static_cast<std::uint64_t>(extents[axis]);
     }
     return shape(strides, extents.rank());
 }

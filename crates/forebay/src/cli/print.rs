@@ -1,6 +1,6 @@
 //! Arrays, cells and attributes as text and as JSON.
 
-use forebay::{Array, Cell, DType, DataSet, Number, Order, Rows};
+use forebay::{Array, Cell, DType, DataSet, Number, Order, Rows, array_of_attribute};
 use serde_json::{Value, json};
 
 /// Arrays beyond this many elements are shown by their edges only.
@@ -149,6 +149,15 @@ pub fn text(array: &Array) -> String {
     }
 }
 
+/// An attribute: an array as its numbers, all else as its JSON.
+pub fn attribute(value: &Value) -> String {
+    let is_array = value.as_object().is_some_and(|object| object.contains_key("$a"));
+    match array_of_attribute(value).filter(|_| is_array) {
+        Some((meta, bytes)) => text(&Array { meta, bytes }),
+        None => value.to_string(),
+    }
+}
+
 /// A cell of a table as JSON.
 pub fn cell(cell: &Cell) -> Value {
     match cell {
@@ -208,6 +217,13 @@ mod tests {
         assert_eq!(values(&f), json!([[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]));
         assert_eq!(text(&array(&[], Order::C, &[f64::NAN])), "NaN");
         assert_eq!(text(&array(&[0], Order::C, &[])), "[]");
+    }
+
+    #[test]
+    fn an_attribute_that_is_an_array_is_shown_by_its_numbers() {
+        assert_eq!(attribute(&json!({ "$a": ["f32", [2], "AACAPwAAAEA="] })), "[1.0, 2.0]");
+        assert_eq!(attribute(&json!({ "$": "nan" })), r#"{"$":"nan"}"#);
+        assert_eq!(attribute(&json!("K")), "\"K\"");
     }
 
     #[test]

@@ -34,7 +34,7 @@ impl Show {
             out.line(format!("  dims: {}", d.dims.join(", ")))?;
         }
         for (name, value) in &d.attrs {
-            out.line(format!("  {name}: {value}"))?;
+            out.line(format!("  {name}: {}", print::attribute(value)))?;
         }
         out.line(print::text(&array))
     }

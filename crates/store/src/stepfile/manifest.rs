@@ -20,6 +20,13 @@ pub struct Piece {
     pub crc32c: u32,
 }
 
+impl Piece {
+    /// Whether it is this one. Two of one rank may begin at one index, when one of them has no elements.
+    pub fn is(&self, rank: u32, offset: &Shape, local: &Shape) -> bool {
+        self.rank == rank && self.offset == offset.extents() && self.shape == local.extents()
+    }
+}
+
 /// A data set of a file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Plain", into = "Plain")]

@@ -52,6 +52,9 @@ pub struct Facts {
     /// What its arrays say of themselves, by their names.
     #[serde(default)]
     pub said: BTreeMap<String, Description>,
+    /// Units of arrays whose pieces came with others, or with none.
+    #[serde(default)]
+    pub units: BTreeMap<String, String>,
 }
 
 struct Open {
@@ -190,7 +193,7 @@ impl Writer {
     ) -> Result<()> {
         let set =
             self.sets.get_mut(name).ok_or_else(|| Error::internal(format!("{name:?} is not laid out")))?;
-        let i = match set.entry.pieces.iter().position(|p| p.rank == rank && p.offset == offset.extents()) {
+        let i = match set.entry.pieces.iter().position(|p| p.is(rank, offset, local)) {
             Some(i) => i,
             None => {
                 let place = Hyperslab::new(&set.entry.meta, offset, local)
@@ -238,10 +241,9 @@ impl Writer {
     }
 
     /// The checksum of what was written of a piece.
-    pub fn sum(&self, name: &str, rank: u32, offset: &Shape) -> Option<u32> {
+    pub fn sum(&self, name: &str, rank: u32, offset: &Shape, local: &Shape) -> Option<u32> {
         let pieces = &self.sets.get(name)?.entry.pieces;
-        let piece = pieces.iter().find(|p| p.rank == rank && p.offset == offset.extents())?;
-        Some(piece.crc32c)
+        Some(pieces.iter().find(|p| p.is(rank, offset, local))?.crc32c)
     }
 
     /// Completes the file and gives it its name; durable when it returns. After a failure it may be
@@ -280,9 +282,12 @@ impl Writer {
             if let Some(said) = facts.said.get(&e.name) {
                 e.about.clone_from(said);
             }
+            if let Some(units) = facts.units.get(&e.name) {
+                e.units.clone_from(units);
+            }
         }
         if self.frame.is_some() {
-            self.write_manifest(&manifest)?;
+            self.write_manifest(&manifest, &facts.units)?;
         }
         if self.frame.is_some() {
             spare(&*self.disk, self.path.parent().unwrap_or(&self.path))?;
@@ -352,13 +357,13 @@ impl Writer {
         done
     }
 
-    fn write_manifest(&mut self, manifest: &Manifest) -> Result<()> {
+    fn write_manifest(&mut self, manifest: &Manifest, units: &BTreeMap<String, String>) -> Result<()> {
         let json = manifest.to_json()?;
         let shape = Shape::new(&[json.len() as u64])?;
         let zero = Shape::new(&[0])?;
         if !self.described {
             let grids = grids(&self.tmp, manifest)?;
-            self.framed(|frame, tmp| frame.describe(tmp, manifest, &grids))?;
+            self.framed(|frame, tmp| frame.describe(tmp, manifest, &grids, units))?;
             self.described = true;
         }
         self.add(MANIFEST, &ArrayMeta::new(DType::Str, shape), "")?;
@@ -395,7 +400,7 @@ pub fn write_anew(disk: &Arc<dyn Disk>, path: &Path, m: &Manifest) -> Result<Man
                 writer.write(&e.name, p.rank, &offset, &local, from, Lent::of(&bytes))?;
                 from += n.max(1);
             }
-            if writer.sum(&e.name, p.rank, &offset) != Some(p.crc32c) {
+            if writer.sum(&e.name, p.rank, &offset, &local) != Some(p.crc32c) {
                 return Err(Error::new(Code::Corrupt, format!("{:?} has another checksum", e.name)));
             }
         }
@@ -417,6 +422,7 @@ pub fn write_anew(disk: &Arc<dyn Disk>, path: &Path, m: &Manifest) -> Result<Man
             .filter(|e| !e.about.is_empty())
             .map(|e| (e.name.clone(), e.about.clone()))
             .collect(),
+        units: BTreeMap::new(),
     })
 }
 
@@ -613,6 +619,25 @@ mod tests {
                 .unwrap();
         assert!(back == bytes && !check.is_empty() && check.wrong().is_none());
         assert!(e.offset.is_multiple_of(4096));
+    }
+
+    #[test]
+    fn a_piece_without_elements_may_begin_where_another_one_of_its_rank_does_and_a_unit_may_be_settled_late()
+    {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f.h5");
+        let mut w = Writer::create(Arc::new(System), &path).unwrap();
+        w.add("a", &ArrayMeta::new(DType::U8, sh(&[4, 3])), "K").unwrap();
+        w.add("b", &ArrayMeta::new(DType::U8, sh(&[0])), "").unwrap();
+        let (none, whole) = (sh(&[0, 0]), sh(&[4, 3]));
+        for (local, bytes) in [(sh(&[0, 3]), &[][..]), (whole, &[1; 12]), (sh(&[4, 0]), &[])] {
+            w.write("a", 0, &none, &local, 0, Lent::of(bytes)).unwrap();
+        }
+        let units = ["a", "b"].map(|name| (name.to_owned(), "degC".to_owned())).into();
+        let m = w.finish(&Facts { units, ..facts() }).unwrap();
+        assert!(m.data.iter().all(|e| e.units == "degC"));
+        let opened = super::super::Opened::open(&path).unwrap();
+        assert_eq!(opened.unlike(&m), Vec::<String>::new());
     }
 
     #[test]

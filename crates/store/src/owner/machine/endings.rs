@@ -94,7 +94,7 @@ impl Machine {
             }
             let Some(known) = self.steps.get_mut(&step) else { continue };
             known.finishing = true;
-            let (time, heads, lacked) = (known.time, known.heads(), known.lacked);
+            let (time, heads, lacked) = (known.time(), known.heads(), known.lacked);
             self.act(Action::Describe { step, time, heads, lacked });
         }
     }
@@ -112,7 +112,7 @@ impl Machine {
             },
             Ok(mut facts) => {
                 known.ended_at = Some(self.now);
-                facts.dt = known.time.and_then(|time| pace(&mut self.before, step, time));
+                facts.dt = known.time().and_then(|time| pace(&mut self.before, step, time));
                 self.describe_file(step, &mut facts);
                 self.files.complete(step, facts);
             }
@@ -158,7 +158,7 @@ impl Machine {
                 Some(match (given_up, self.known.is_listed(step)) {
                     (None, false) if !self.known.was_listed(step) => Err(never()),
                     (Some(why), false) => Err(why),
-                    _ => Ok(()),
+                    _ => self.disputed.get(&step).map_or(Ok(()), |why| Err(why.clone())),
                 })
             }
             // A step that this session itself has not ended would be waited for in vain.

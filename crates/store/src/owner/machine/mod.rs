@@ -25,6 +25,7 @@ mod files;
 mod group;
 mod item;
 mod known;
+mod named;
 mod partial;
 mod pending;
 mod pieces;
@@ -151,6 +152,8 @@ pub(super) struct Machine {
     arriving: Vec<Arriving>,
     comes: BTreeSet<Ticket>,
     failed: Failed,
+    /// Steps that are kept though their ranks differ in what they say, or give.
+    disputed: BTreeMap<i64, Error>,
     /// Why steps that a dead program left are not kept.
     not_recovered: Vec<Error>,
     /// What is pending in the catalog and is not needed there any more.
@@ -213,6 +216,7 @@ impl Machine {
             arriving: Vec::new(),
             comes: BTreeSet::new(),
             failed: Failed::new(birth.failed),
+            disputed: BTreeMap::new(),
             not_recovered: Vec::new(),
             settled: Vec::new(),
             left: BTreeMap::new(),
