@@ -285,6 +285,16 @@ except fb.Conflict:
     place.command("verify", run_dir)
 
 
+def test_what_readers_have_no_type_for_hides_no_other_mesh(run_dir: Path) -> None:
+    with fb.open(run_dir) as run:
+        with run.snapshot(1) as s:
+            s.mesh("half", EX.astype("f2"))
+            s.mesh("T", EX)
+        assert any("half" in text and "no f16" in text for text in messages(run))
+    with h5py.File(file_of(run_dir, 1)) as f:
+        assert list(f["data/1/meshes"]) == ["T"] and "half" in f
+
+
 def test_what_has_no_even_grid_is_in_the_run_alone_and_that_is_said_once(run_dir: Path) -> None:
     with fb.open(run_dir) as run:
         for step in (1, 2):

@@ -83,6 +83,8 @@ pub fn describe_array(meta: &ArrayMeta) -> Result<fb_info> {
         units: String::new(),
         attrs: Map::new(),
         dims: Vec::new(),
+        mesh: None,
+        species: None,
         version: 0,
         nbytes: meta.bytes()?,
     }))

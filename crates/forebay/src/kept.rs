@@ -145,6 +145,8 @@ impl Kept {
             units: entry.units,
             attrs: entry.about.attrs,
             dims: entry.about.dims,
+            mesh: entry.about.mesh,
+            species: entry.about.species,
             version: 0,
         })
     }

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from . import _forebay
 from ._arrays import measured
+
+if TYPE_CHECKING:
+    from ._snapshots import DataSet
 
 _AXES = ("x", "y", "z")
 
@@ -130,6 +133,28 @@ def members(
     return made | dict(constants)
 
 
+def grid_of(name: str, parts: Mapping[str, DataSet]) -> dict[str, Any]:
+    """Where the points of a mesh lie, from what its arrays say of themselves, by component."""
+    said = {part: about for part, about in parts.items() if about.mesh is not None}
+    if not said:
+        raise _forebay.NotFound(
+            f"there is no mesh {name!r} in this snapshot; names() lists its arrays, and dataset(name).mesh says what one is of a mesh"
+        )
+    first = next(iter(said.values()))
+    found: dict[str, Any] = {"dims": first.dims}
+    found |= {
+        key: tuple(first.mesh[key]) for key in ("spacing", "origin") if first.mesh and key in first.mesh
+    }
+    places = {
+        part: tuple(about.mesh["position"])
+        for part, about in said.items()
+        if about.mesh and "position" in about.mesh
+    }
+    if places:
+        found["position"] = places.get("", places)
+    return found
+
+
 def _shape(values: Any) -> tuple[int, ...]:
     """The shape of what is to be put, of a quantity too."""
     return np.shape(measured(values, None)[0])
@@ -142,6 +167,13 @@ def _components(what: str, values: Mapping[Any, Any]) -> dict[str, Any]:
     for component in values:
         if not isinstance(component, str) or not component:
             raise _forebay.BadArgument(f"{component!r} is no name of a component of {what}; use a text")
+    shapes = {component: _shape(array) for component, array in values.items()}
+    if number := next((component for component, shape in shapes.items() if not shape), None):
+        usual = next((str(shape) for shape in shapes.values() if shape), "n")
+        raise _forebay.BadArgument(
+            f"the component {number!r} of {what} is one number, {values[number]!r}; give an array of one for each, as "
+            f"np.full({usual}, {values[number]!r})"
+        )
     return dict(values)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import operator
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from ._attrs import from_json
 from ._described import coordinates, said, unit_in
 from ._dtypes import dtype_name, dtype_of_name
 from ._index import Selection, plan
-from ._meshes import arrays_of_mesh, arrays_of_particles, members
+from ._meshes import arrays_of_mesh, arrays_of_particles, grid_of, members
 from ._trees import tree
 
 if TYPE_CHECKING:
@@ -48,13 +49,21 @@ class DataSet:
     """How often it was put; 0 for arrays of snapshots, which never change."""
     nbytes: int
     """Bytes of the whole array."""
+    mesh: dict[str, Any] | None = None
+    """What an array of a snapshot is of a mesh: its ``name``, and ``component``, ``spacing``, ``origin`` and ``position`` if
+    they were said."""
+    species: dict[str, Any] | None = None
+    """What an array of a snapshot is of a species of particles: its ``name``, and with one of its arrays ``constants``, the
+    ``value`` and ``units`` of each record that is one number."""
 
 
 def described(row: _forebay.Described) -> DataSet:
     """A data set of the native half as users see it."""
-    name, number, dtype, shape, units, attrs, dims, version, nbytes = row
+    name, number, dtype, shape, units, attrs, dims, version, nbytes, of = row
     kind, extents = dtype_of_name(dtype), tuple(shape)
-    return DataSet(name, number, kind, extents, units, from_json(attrs), tuple(dims), version, nbytes)
+    mesh, species = json.loads(of)
+    named = from_json(attrs), tuple(dims)
+    return DataSet(name, number, kind, extents, units, *named, version, nbytes, mesh, species)
 
 
 def step_number(step: object, what: str = "number of a snapshot") -> int:
@@ -340,9 +349,18 @@ class StoredSnapshot:
         """
         return coordinates(self, name)
 
+    def grid(self, name: str) -> dict[str, Any]:
+        """Where the points of a mesh lie, as :meth:`Snapshot.mesh` takes it: ``dims``, and of ``spacing``, ``origin`` and
+        ``position`` those that were said, the last one by component where it was. ``s.mesh("E", snap["E"], **snap.grid("E"))``
+        puts the mesh again. Raises ``NotFound``, also of an array that is no mesh.
+        """
+        parts = {"": name} if name in self.names() else dict(self._native.members(name)[0])
+        return grid_of(name, {part: self.dataset(array) for part, array in parts.items()})
+
     def get(self, name: str, sel: Selection | None = None) -> Any:
         """Reads an array, or only the part that a basic index ``sel`` selects. Of a mesh with components, and of a species of
-        particles, it is the dictionary of all.
+        particles, it is the dictionary of all, with the records that are one number, which are no arrays and not among
+        :meth:`names`.
         """
         try:
             return self._array(name, sel)

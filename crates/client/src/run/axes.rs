@@ -350,6 +350,11 @@ impl Axes {
             ))
         };
         let mut said: Vec<String> = all.into_iter().filter_map(unknown).collect();
+        if meta.dtype == DType::F16 {
+            said.push(format!(
+                "{name:?} is in the run, and not among the meshes and particles of openPMD and VTKHDF: their readers have no f16; give it as f32"
+            ));
+        }
         let Some(mesh) = mesh else { return said };
         said.extend(self.mixed(name, meta, dims));
         let is_bent = |c: &&Coordinate| dims.iter().any(|dim| dim == c.dim) && !is_uniform(&c.view);

@@ -192,8 +192,8 @@ impl Session {
         self.ask(&Ask::Table { name: name.to_owned(), columns, history })
     }
 
-    /// Adds rows to a table.
-    pub fn insert(&self, table: &TableInfo, rows: &[Vec<Cell>]) -> Result<()> {
+    /// Adds rows to a table, as made in the step that is computed, or in one that is given.
+    pub fn insert(&self, table: &TableInfo, rows: &[Vec<Cell>], step: Option<i64>) -> Result<()> {
         let wrong = rows.iter().find(|r| r.len() != table.columns.len());
         if let Some(row) = wrong {
             return Err(Error::bad(format!(
@@ -203,7 +203,8 @@ impl Session {
                 table.columns.len()
             )));
         }
-        self.insert_rows(table, rows.len(), |row, w| rows[row].iter().for_each(|cell| cell.encode(w)))
+        let encode = |row: usize, w: &mut codec::Writer| rows[row].iter().for_each(|cell| cell.encode(w));
+        self.insert_rows(table, rows.len(), step, encode)
     }
 
     /// Adds so many rows, of which `encode` writes all cells of one.
@@ -211,6 +212,7 @@ impl Session {
         &self,
         table: &TableInfo,
         rows: usize,
+        step: Option<i64>,
         encode: impl Fn(usize, &mut codec::Writer),
     ) -> Result<()> {
         self.core.enter()?;
@@ -231,21 +233,21 @@ impl Session {
                 )));
             }
             if bytes + row.len() > ROWS_BYTES {
-                self.send_rows(table, held, std::mem::take(&mut batch))?;
+                self.send_rows(table, held, step, std::mem::take(&mut batch))?;
                 (held, bytes) = (0, 0);
             }
             batch.raw(&row);
             held += 1;
             bytes += row.len();
         }
-        self.send_rows(table, held, batch)
+        self.send_rows(table, held, step, batch)
     }
 
-    fn send_rows(&self, table: &TableInfo, rows: u32, cells: codec::Writer) -> Result<()> {
+    fn send_rows(&self, table: &TableInfo, rows: u32, step: Option<i64>, cells: codec::Writer) -> Result<()> {
         if rows == 0 {
             return Ok(());
         }
-        let step = self.core.stamp();
+        let step = step.unwrap_or_else(|| self.core.stamp());
         self.core.publish(&Record::Insert { table: table.id, step, rows, cells: &cells.finish() }).map(|_| ())
     }
 

@@ -16,6 +16,7 @@ mod interrupt;
 mod keep_output;
 mod leftover;
 mod ls;
+mod making;
 mod monitor;
 mod npy;
 mod out;

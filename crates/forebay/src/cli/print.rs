@@ -10,11 +10,17 @@ const EDGE: u64 = 3;
 
 /// The description of a data set.
 pub fn describe(d: &DataSet) -> Value {
-    json!({
+    let mut value = json!({
         "name": d.name, "set": d.set, "dtype": d.meta.dtype.name(), "shape": d.meta.shape.extents(),
         "order": if d.meta.order == Order::F { "F" } else { "C" },
         "units": d.units, "dims": d.dims, "attrs": d.attrs, "version": d.version, "nbytes": d.nbytes,
-    })
+    });
+    for (key, of) in [("mesh", json!(d.mesh)), ("species", json!(d.species))] {
+        if !of.is_null() {
+            value[key] = of;
+        }
+    }
+    value
 }
 
 /// One element as JSON; what JSON cannot write (NaN, infinities, integers beyond 64 bits) becomes text.

@@ -25,7 +25,7 @@ mod write;
 
 pub use boxes::{IndexBox, left_to_each};
 pub use check::Check;
-pub use foreign::{ForeignArray, ForeignFile, is_hdf5, read_foreign};
+pub use foreign::{ForeignArray, ForeignFile, is_hdf5, largest_foreign, read_foreign};
 pub use gathered::Gathered;
 pub use hdf::{Opened, open_manifest};
 pub use manifest::{Back, Entry, Given, Manifest, Partial, Piece, Placed, Within};
