@@ -12,6 +12,7 @@ from alike import (
     OWNERS,
     at_owner,
     check_apart,
+    check_client,
     check_damage,
     check_described,
     check_elsewhere,
@@ -100,6 +101,10 @@ def test_data_in_memory_that_is_not_seen_are_refused_or_given_up(
     fortran: Fortran, home: Home, agent: Agent, run_path: Path, owner: str
 ) -> None:
     check_elsewhere(home, agent, fortran.compile(PROGRAMS / "elsewhere.f90"), run_path, owner)
+
+
+def test_a_client_writes_beside_the_ranks(fortran: Fortran, home: Home, run_path: Path) -> None:
+    check_client(home, fortran.compile(PROGRAMS / "client.f90"), run_path)
 
 
 RANKS = """

@@ -280,6 +280,11 @@ typedef struct {
     /* Which complete snapshots stay: "last 5", "every 10" (by number), or both: "last 5, every 100"; NULL: all. What may be
        gone on from stays, too: checkpoints, where the run began and went back to, the newest one. All ranks say the same. */
     const char *keep;
+    /* Whether this program is none of the ranks: it puts data sets, changes attributes, inserts into tables and says
+       messages beside them, while nothing in their run waits for it; mode "r+", on the host of the run, a buffer of
+       8 MiB if 0 is given. Snapshots, restarts, loops, parameters, diagrams and rows of histories fail with
+       FB_BAD_ARGUMENT. fb_rank gives 0 and 0. */
+    int client;
 } fb_open_opts;
 
 /* Figures of a run. What a figure means when there is none yet stands beside it. */
@@ -348,7 +353,7 @@ fb_status fb_run_close(fb_run *run);
    nothing. */
 fb_status fb_run_close_unfinished(fb_run *run);
 
-/* This rank and the number of ranks; either may be NULL. */
+/* This rank and the number of ranks, 0 and 0 of a client; either may be NULL. */
 fb_status fb_rank(fb_run *run, int32_t *rank, int32_t *ranks);
 
 /* The directory of the run, absolute; free it with fb_free. */

@@ -73,7 +73,7 @@ fn values(args: &[Bound<'_, PyAny>]) -> PyResult<Vec<Value>> {
 #[pymethods]
 impl Run {
     #[new]
-    #[pyo3(signature = (place, mode, buffer, full, late, rank, size, scratch, program, elsewhere, keep))]
+    #[pyo3(signature = (place, mode, buffer, full, late, rank, size, scratch, program, elsewhere, keep, client))]
     #[expect(clippy::too_many_arguments, reason = "one for each option of `open`")]
     fn new(
         py: Python<'_>,
@@ -88,6 +88,7 @@ impl Run {
         program: Option<String>,
         elsewhere: Option<&str>,
         keep: Option<&str>,
+        client: bool,
     ) -> PyResult<Run> {
         let raise = |e| errors::raise(py, &e);
         let options = OpenOptions {
@@ -100,6 +101,7 @@ impl Run {
             program,
             elsewhere: elsewhere.map(Elsewhere::parse).transpose().map_err(raise)?,
             keep: keep.map(Keep::parse).transpose().map_err(raise)?,
+            client,
         };
         let mode = Mode::parse(mode).map_err(raise)?;
         let late = options.late;

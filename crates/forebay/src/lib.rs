@@ -23,6 +23,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod beside;
 mod calls;
 mod data;
 mod host;

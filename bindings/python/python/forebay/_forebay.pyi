@@ -66,6 +66,7 @@ class Run:
         program: str | None,
         elsewhere: str | None,
         keep: str | None,
+        client: bool,
     ) -> Run: ...
     @property
     def path(self) -> str: ...
