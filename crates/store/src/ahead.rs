@@ -46,7 +46,9 @@ pub(crate) fn onwards(step: i64, before: i64, neighbours: &[i64]) -> Option<i64>
 
 /// Has bytes of a file read into memory, and does not wait for it.
 pub(crate) fn fetch(file: File, offset: u64, bytes: u64) {
-    let advise = move || drop(fadvise(&file, offset, NonZeroU64::new(bytes.min(MOST)), Advice::WillNeed));
+    let advise = move || {
+        let _ = fadvise(&file, offset, NonZeroU64::new(bytes.min(MOST)), Advice::WillNeed);
+    };
     // Where there is no thread to be had, it is read when it is wanted.
     drop(thread::Builder::new().name("fb-ahead".into()).spawn(advise));
 }

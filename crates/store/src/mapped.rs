@@ -82,7 +82,7 @@ impl Located<'_> {
                 return Err(self.damaged("ends too early"));
             }
             let file = file.try_clone().map_err(|e| Error::io("cannot map an array", e))?;
-            let map = FileMap::new(file, *offset, bytes).map_err(|e| e.within(&self.meta))?;
+            let map = FileMap::new(file, *offset, bytes).map_err(|e| e.within(self.meta))?;
             return Ok(MappedArray { meta, units, memory: Arc::new(Memory::File(map)) });
         }
         let read = self.read(&Selection::default())?.bytes;
