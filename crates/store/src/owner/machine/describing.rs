@@ -35,8 +35,12 @@ impl Machine {
             return;
         }
         let (said, disputes) = known.descriptions();
+        let filled = said.values().filter_map(|about| about.filled).sum();
         facts.said = said;
         let sessions = known.sessions();
+        if let Some(known) = self.steps.get_mut(&step) {
+            known.filled = filled;
+        }
         self.hear_disputes(step, &sessions, disputes);
     }
 
@@ -69,9 +73,13 @@ impl Step {
         let mut lengths: BTreeMap<String, (u64, String)> = BTreeMap::new();
         for (name, about) in &mut said {
             if let Err(e) = self.lay_axes(name, about, &mut lengths) {
-                *about = Description { attrs: std::mem::take(&mut about.attrs), ..Description::default() };
+                let (attrs, filled) = (std::mem::take(&mut about.attrs), about.filled);
+                *about = Description { attrs, filled, ..Description::default() };
                 disputes.push(e);
             }
+        }
+        for (name, about) in said.iter_mut().filter(|(_, about)| about.filled.is_some()) {
+            about.filled = self.names.get(name).map(|n| n.pieces.missing(&n.meta));
         }
         self.join_meshes(&mut said, &mut disputes);
         said.retain(|_, about| !about.is_empty());
@@ -173,6 +181,7 @@ fn merged(name: &str, by_rank: &BTreeMap<u32, Description>, disputes: &mut Vec<E
                 Some(_) => {}
             }
         }
+        all.filled = all.filled.or(said.filled);
         if adopt(&mut all.mesh, &said.mesh) {
             differ("spacing, origin and position".to_owned(), *rank, dims_of);
         }
