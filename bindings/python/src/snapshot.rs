@@ -163,6 +163,12 @@ fn grid((spacing, origin, position): &Points) -> Grid<'_> {
     Grid { spacing, origin, position }
 }
 
+/// A component of a mesh: its name, values, position and unit, and what it says of itself.
+type GivenComponent<'py> = (String, Bound<'py, PyAny>, Vec<f64>, String, Said<'py>);
+
+/// A record of particles: its name, its component, values and unit, and what it says of itself.
+type GivenRecord<'py> = (String, String, Bound<'py, PyAny>, String, Said<'py>);
+
 /// An array of a mesh or a species: what it is called there, its elements, and what goes with it.
 struct Part<'py, T> {
     called: T,
@@ -204,7 +210,7 @@ impl Snapshot {
         &self,
         py: Python<'py>,
         name: &str,
-        components: Vec<(String, Bound<'py, PyAny>, Vec<f64>, String, Said<'py>)>,
+        components: Vec<GivenComponent<'py>>,
         points: Points,
         at: Where,
     ) -> PyResult<()> {
@@ -230,7 +236,7 @@ impl Snapshot {
         &self,
         py: Python<'py>,
         name: &str,
-        records: Vec<(String, String, Bound<'py, PyAny>, String, Said<'py>)>,
+        records: Vec<GivenRecord<'py>>,
         at: Where,
     ) -> PyResult<()> {
         let place = place(py, at)?;
