@@ -153,7 +153,6 @@ pub extern "C" fn fb_snapshot_particles(
 /// A place in the buffer for a `record` of a species of particles, or for one `component` of it (NULL: the whole record),
 /// to be filled in place, as fb_snapshot_allocate gives it; `opts` says units and attrs. All else as for
 /// fb_snapshot_particles, which takes the records that are one number for all.
-#[expect(clippy::too_many_arguments, reason = "one for each thing that is said of an array")]
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_snapshot_allocate_particles(
     snapshot: *mut fb_snapshot,
