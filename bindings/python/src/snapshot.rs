@@ -170,7 +170,7 @@ type GivenComponent<'py> = (String, Bound<'py, PyAny>, Vec<f64>, String, Said<'p
 type GivenRecord<'py> = (String, String, Bound<'py, PyAny>, String, Said<'py>);
 
 /// An array of a mesh or a species: what it is called there, its elements, and what goes with it.
-struct Part<'py, T> {
+struct GivenPart<'py, T> {
     called: T,
     source: PutSource<'py>,
     options: Options<'py>,
@@ -219,9 +219,9 @@ impl Snapshot {
             let source = PutSource::in_c_order(&value)?;
             let dtype = source.view(py)?.meta().dtype;
             let options = Options::of(py, units, place, Some(said), dtype)?;
-            Ok(Part { called: (component, position), source, options })
+            Ok(GivenPart { called: (component, position), source, options })
         };
-        let parts: Vec<Part<'py, (String, Vec<f64>)>> =
+        let parts: Vec<GivenPart<'py, (String, Vec<f64>)>> =
             components.into_iter().map(part).collect::<PyResult<_>>()?;
         let coordinates = parts.iter().map(|p| p.options.coordinates(py)).collect::<PyResult<Vec<_>>>()?;
         let components = parts.iter().zip(&coordinates).map(|(p, c)| {
@@ -244,9 +244,9 @@ impl Snapshot {
             let source = PutSource::in_c_order(&value)?;
             let dtype = source.view(py)?.meta().dtype;
             let options = Options::of(py, units, place, Some(said), dtype)?;
-            Ok(Part { called: (record, component), source, options })
+            Ok(GivenPart { called: (record, component), source, options })
         };
-        let parts: Vec<Part<'py, (String, String)>> =
+        let parts: Vec<GivenPart<'py, (String, String)>> =
             records.into_iter().map(part).collect::<PyResult<_>>()?;
         let records = parts.iter().map(|p| {
             let (name, component) = &p.called;
