@@ -22,6 +22,7 @@ from alike import (
 )
 from far import Agent
 from kit import PROGRAMS, SANITIZERS, Home, Kit, functions
+from meshes import check_meshes
 from places import ended, until
 
 ALONE = ["data", "tables", "snapshots", "threads", "late", "heads"]
@@ -57,6 +58,14 @@ def test_arrays_say_what_they_are_to_python_and_to_xarray(
 ) -> None:
     flags = ["-std=c++17"] if source.endswith("pp") else []
     check_described(home, kit.compile(PROGRAMS / source, *flags, *SANITIZERS), run_path)
+
+
+@pytest.mark.parametrize("source", ["meshes.c", "meshes.cpp"])
+def test_meshes_and_particles_are_those_that_python_writes(
+    kit: Kit, home: Home, run_path: Path, source: str
+) -> None:
+    flags = ["-std=c++17"] if source.endswith("pp") else []
+    check_meshes(home, kit.compile(PROGRAMS / source, *flags, *SANITIZERS), run_path, 1, 2)
 
 
 @pytest.mark.parametrize("owner", OWNERS)

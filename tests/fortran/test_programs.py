@@ -25,6 +25,7 @@ from alike import (
 from far import Agent
 from fortran_kit import PROGRAMS, Fortran, Home, Kit
 from kit import PROGRAMS as C_PROGRAMS
+from meshes import check_meshes
 
 ALONE = ["data", "handles", "heads", "late", "snapshots", "tables"]
 CALLS = (PROGRAMS / "services.f90", PROGRAMS / "calls.f90")
@@ -48,6 +49,12 @@ def test_arrays_say_what_they_are_to_python_and_to_xarray(
     fortran: Fortran, home: Home, run_path: Path
 ) -> None:
     check_described(home, fortran.compile(PROGRAMS / "described.f90"), run_path)
+
+
+def test_meshes_and_particles_are_those_that_python_writes(
+    fortran: Fortran, home: Home, run_path: Path
+) -> None:
+    check_meshes(home, fortran.compile(PROGRAMS / "meshes.f90"), run_path, 2)
 
 
 @pytest.mark.parametrize("how", ["plainly", "under valgrind"])

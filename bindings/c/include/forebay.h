@@ -332,6 +332,8 @@ typedef struct {
     int64_t embedded;
     /* 1 when the buffer lies in shared memory, 0 when that had no room and it is a file. */
     int64_t in_memory;
+    /* Elements of snapshots that no rank put, and that have the value of fb_piece_opts.fill. */
+    int64_t filled_elements;
 } fb_stats;
 
 /* Opens a run: `place` is its name, "two_stream" meaning the directory two_stream.fb, or its path.
@@ -591,6 +593,18 @@ typedef struct {
        "last". All ranks say the same, with offset and global. The blocks wait in the buffer until the lower ranks have
        ended the snapshot. */
     const char *overlap;
+    /* Of a mesh (fb_snapshot_mesh): the distance from one point to the next along each axis, as many numbers as there are
+       axes; NULL: as coords have it, or 1. */
+    const double *spacing;
+    /* Of a mesh: where its first point is, a number for each axis; NULL: as coords have it, or 0. */
+    const double *origin;
+    /* Of a mesh: where in its cell the field is, as a part of the spacing from 0 to less than 1, a number for each
+       axis; NULL: 0. */
+    const double *position;
+    /* The value of elements that no rank puts, one number or truth value, FB_ONE(&missing, FB_F64); NULL: the blocks of all
+       ranks must cover the whole. Given with offset and global; it must be a value of the array's dtype, is kept as the
+       attribute "_FillValue", and all ranks say the same. fb_run_stats counts such elements. */
+    const fb_array *fill;
 } fb_piece_opts;
 
 /* Begins the snapshot of a step; `time` may be NAN. One at a time in a run.
@@ -659,6 +673,81 @@ fb_status fb_snapshot_wait(fb_snapshot *snapshot, double timeout);
 
 /* Frees a snapshot's handle; one that is not ended is discarded. NULL is nothing. */
 fb_status fb_snapshot_free(fb_snapshot *snapshot);
+
+/* --- meshes and particles of snapshots ----------------------------------------------------- */
+
+/* A component of a mesh. */
+typedef struct {
+    /* Its name, such as "x"; NULL: the mesh is this one array. */
+    const char *name;
+    /* Its values. */
+    const fb_array *values;
+    /* Where in its cell this component is, a number for each axis; NULL: as fb_piece_opts.position says. */
+    const double *position;
+} fb_component;
+
+/* A record of a species of particles, or a component of one. */
+typedef struct {
+    /* Its name: "position", "momentum", "weighting", "mass". */
+    const char *name;
+    /* Which component of it, such as "x"; NULL: the whole record. */
+    const char *component;
+    /* A number for each particle, of a whole record also up to three of them side by side, {n, 3}; or, without dimensions
+       (FB_ONE), one number for all particles. */
+    const fb_array *values;
+    /* Unit, such as "kg m/s"; NULL: none. */
+    const char *units;
+    /* Attributes as a JSON object; NULL: none. */
+    const char *attrs;
+} fb_record;
+
+/* Copies a field on a regular mesh into the snapshot: readers of openPMD, VTK and ParaView find it in the file of the step.
+
+   The component "x" of the mesh "E" is the array "E_x" of the snapshot; a mesh that is one array has one component without
+   a name. `opts` says units, dims, coords, attrs and overlap of all components, as for fb_snapshot_put_with, and where the
+   points are: spacing, origin, position. Without dims the axes are x, y and z. `offset` and `global` as for
+   fb_snapshot_put. FB_CONFLICT if components of one mesh are not on one grid; FB_BAD_ARGUMENT if readers cannot take it. */
+fb_status fb_snapshot_mesh(fb_snapshot *snapshot,
+                           const char *name,
+                           const fb_component *components,
+                           int ncomponents,
+                           const int64_t *offset,
+                           const int64_t *global,
+                           const fb_piece_opts *opts);
+
+/* A place in the buffer for a field on a regular mesh, or for one `component` of it (NULL: the mesh is one array), to be
+   filled in place, as fb_snapshot_allocate gives it. All else as for fb_snapshot_mesh. */
+fb_status fb_snapshot_allocate_mesh(fb_snapshot *snapshot,
+                                    const char *name,
+                                    const char *component,
+                                    fb_array *array,
+                                    const int64_t *offset,
+                                    const int64_t *global,
+                                    const fb_piece_opts *opts);
+
+/* Copies a species of particles into the snapshot: readers of openPMD, VTK and ParaView find it in the file of the step.
+
+   The component "x" of the record "position" of "electrons" is the array "electrons/position/x" of the snapshot. Each rank
+   gives its own particles: `offset` is FB_APPEND, or the index of the first one, one number, and `global` the number of
+   all; both NULL: they are all there are. FB_BAD_ARGUMENT if readers cannot take it. */
+fb_status fb_snapshot_particles(fb_snapshot *snapshot,
+                                const char *name,
+                                const fb_record *records,
+                                int nrecords,
+                                const int64_t *offset,
+                                const int64_t *global);
+
+/* A place in the buffer for a `record` of a species of particles, or for one `component` of it (NULL: the whole record),
+   to be filled in place, as fb_snapshot_allocate gives it; `opts` says units and attrs. All else as for
+   fb_snapshot_particles, which takes the records that are one number for all. */
+fb_status fb_snapshot_allocate_particles(fb_snapshot *snapshot,
+                                         const char *name,
+                                         const char *record,
+                                         const char *component,
+                                         fb_array *array,
+                                         const int64_t *offset,
+                                         const int64_t *global,
+                                         const fb_piece_opts *opts);
 
 /* --- complete snapshots -------------------------------------------------------------------- */
 

@@ -249,6 +249,8 @@ pub struct fb_stats {
     pub embedded: i64,
     /// 1 when the buffer lies in shared memory, 0 when that had no room and it is a file.
     pub in_memory: i64,
+    /// Elements of snapshots that no rank put, and that have the value of fb_piece_opts.fill.
+    pub filled_elements: i64,
 }
 
 // SAFETY: numbers, the size first.
@@ -286,6 +288,7 @@ pub extern "C" fn fb_run_stats(run: *mut fb_run, stats: *mut fb_stats) -> fb_sta
             waiting_for_disk: is("waiting_for_disk", true.into()),
             embedded: is("owner", "embedded".into()),
             in_memory: is("buffer_in", "memory".into()),
+            filled_elements: count("filled_elements"),
         };
         given::fill(stats, figures, "fb_stats")
     })

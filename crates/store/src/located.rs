@@ -196,10 +196,7 @@ impl<'a> Located<'a> {
         match check.wrong() {
             None => Ok(()),
             Some(_) if self.pieces.len() == 1 => Err(self.damaged("holds other bytes than were written")),
-            Some(p) => {
-                let rank = p.rank;
-                Err(self.damaged(&format!("holds other bytes than were written in the piece of rank {rank}")))
-            }
+            Some(p) => Err(self.damaged(&format!("holds other bytes than were written in {}", p.called()))),
         }
     }
 

@@ -359,6 +359,42 @@ struct described {
     described &operator=(const described &) = delete;
 };
 
+// Elements of the caller's that a list holds: where they lie, and of what type they are.
+struct lying {
+    fb_dtype dtype = {};
+    fb::shape extents, strides;
+    void *data = nullptr;
+
+    lying() = default;
+    template <class T>
+    lying(const view<T> &from)
+        : dtype(dtype_of<std::remove_const_t<T>>()), extents(from.extents()), strides(from.strides()),
+          data(const_cast<std::remove_const_t<T> *>(from.data()))
+    {
+    }
+    // For a function of forebay.h, which looks at it where it lies here.
+    fb_array array() const
+    {
+        fb_array made = {};
+        made.dtype = dtype;
+        made.ndim = extents.rank();
+        made.shape = extents.data();
+        made.strides = strides.data();
+        made.data = data;
+        return made;
+    }
+};
+
+// A number for each axis of a mesh, or none.
+inline const double *of_each_axis(const std::vector<double> &numbers, int rank, const char *what)
+{
+    if (numbers.empty()) return nullptr;
+    if (numbers.size() != static_cast<std::size_t>(rank))
+        throw error(FB_BAD_ARGUMENT, std::string(what) + " has " + std::to_string(numbers.size()) +
+                                         " numbers, and the mesh has " + std::to_string(rank) + " axes; give one for each");
+    return numbers.data();
+}
+
 // What is being thrown by a function of the program that the library has called, as its failure.
 inline fb_status fail() noexcept
 {

@@ -6,7 +6,12 @@ from typing import Any, ClassVar, TypeAlias, final
 from typing_extensions import Self
 
 Described: TypeAlias = tuple[str, int, str, list[int], str, str, list[str], int, int, str]
-Said: TypeAlias = tuple[str, list[tuple[str, Any, str]]] | None
+Said: TypeAlias = tuple[str, list[tuple[str, Any, str]], str | None]
+# Whether behind lower ranks, offset, extents of the whole, rule where pieces meet; extents, dtype, whether column-major;
+# spacing, origin, position.
+Where: TypeAlias = tuple[bool, list[int] | None, list[int] | None, str]
+Wanted: TypeAlias = tuple[list[int], str, bool]
+Points: TypeAlias = tuple[list[float], list[float], list[float]]
 Marked: TypeAlias = tuple[int, int, str | None, int | None, float | None, str, float, bool]
 _Axes: TypeAlias = list[tuple[int, int, int, bool]] | None
 _Columns: TypeAlias = list[tuple[str, str, str]]
@@ -156,29 +161,21 @@ class Snapshot:
     def step(self) -> int: ...
     @property
     def taken(self) -> bool: ...
-    def put(
+    def put(self, name: str, value: Any, units: str, at: Where, said: Said | None) -> None: ...
+    def mesh(
         self,
         name: str,
-        value: Any,
-        units: str,
-        append: bool,
-        offset: list[int] | None,
-        shape: list[int] | None,
-        said: Said,
-        overlap: str,
+        components: list[tuple[str, Any, list[float], str, Said]],
+        points: Points,
+        at: Where,
     ) -> None: ...
-    def allocate(
-        self,
-        name: str,
-        shape: list[int],
-        dtype: str,
-        fortran: bool,
-        units: str,
-        append: bool,
-        offset: list[int] | None,
-        global_shape: list[int] | None,
-        said: Said,
-        overlap: str,
+    def particles(self, name: str, records: list[tuple[str, str, Any, str, Said]], at: Where) -> None: ...
+    def allocate(self, name: str, array: Wanted, units: str, at: Where, said: Said | None) -> Any: ...
+    def allocate_mesh(
+        self, name: str, component: str, array: Wanted, points: Points, units: str, at: Where, said: Said
+    ) -> Any: ...
+    def allocate_particles(
+        self, name: str, record: str, component: str, array: Wanted, units: str, at: Where, said: Said
     ) -> Any: ...
     def end(self) -> None: ...
     def discard(self) -> None: ...

@@ -682,6 +682,12 @@ fn check_piece(name: &str, meta: &ArrayMeta, piece: &ArrayOptions) -> Result<()>
         )));
     }
     check_unit(piece.units)?;
+    let fills = piece.about.is_some_and(|about| about.description.filled.is_some());
+    if fills && piece.place.block().is_none() {
+        return Err(Error::bad(format!(
+            "fill says what stands in {name:?} where no rank puts anything; give the offset of this piece and the shape of the whole with it"
+        )));
+    }
     match &piece.place {
         Place::Whole => Ok(()),
         Place::Append if meta.shape.rank() == 0 => Err(Error::bad(format!(

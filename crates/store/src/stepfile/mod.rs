@@ -28,7 +28,7 @@ pub use check::Check;
 pub use foreign::{ForeignArray, ForeignFile, is_hdf5, largest_foreign, read_foreign};
 pub use gathered::Gathered;
 pub use hdf::{Opened, open_manifest};
-pub use manifest::{Back, Entry, Given, Manifest, Partial, Piece, Placed, Within};
+pub use manifest::{Back, Entry, Given, Manifest, NOBODY, Partial, Piece, Placed, Within};
 pub use place::Hyperslab;
 pub use read::{Source, read_piece, read_selection};
 pub use view::{MOST_SOURCES, ViewArray, ViewStep, write_view};

@@ -3,7 +3,7 @@
 use super::grids::grids;
 use super::hdf::Frame;
 use super::place::Hyperslab;
-use super::{Back, Entry, IndexBox, MANIFEST, Manifest, Partial, Piece, left_to_each, read_piece};
+use super::{Back, Entry, IndexBox, MANIFEST, Manifest, NOBODY, Partial, Piece, left_to_each, read_piece};
 use crate::disk::{Disk, DualFile, Foreign, failed, foreign};
 use crate::fault::amount;
 use crate::layout::{FORMAT, TMP, with_end};
@@ -21,6 +21,8 @@ use std::sync::Arc;
 pub(crate) const SPARE: u64 = 2 << 20;
 /// Threads that wait for the disk when many files become durable together.
 const SYNCING: usize = 4;
+/// What stands where nobody put anything is written in parts of about so many bytes.
+const FILLING: usize = 1 << 20;
 /// From here on the checksum is taken by a second thread while the disk works.
 const BESIDE: usize = 4 << 20;
 
@@ -256,6 +258,7 @@ impl Writer {
     /// Completes what is in the file; it is yet to be sealed. After a failure it may be called again,
     /// unless the file is lost.
     pub fn complete(&mut self, facts: &Facts) -> Result<Manifest> {
+        self.fill_holes(facts)?;
         // A manifest that is not complete is one whose writing is tried again.
         let broken = |s: &&Open| !s.is_complete() && s.entry.name != MANIFEST;
         let broken: Vec<_> = self.sets.values().filter(broken).map(|s| &s.entry.name).collect();
@@ -305,6 +308,27 @@ impl Writer {
             return Err(Error::new(Code::Io, format!("{} was not written to its end", self.tmp.display())));
         }
         Ok(manifest)
+    }
+
+    /// Writes what stands where nobody put anything, as pieces of nobody.
+    fn fill_holes(&mut self, facts: &Facts) -> Result<()> {
+        let filled = facts.said.iter().filter(|(_, about)| about.filled.is_some_and(|n| n > 0));
+        for (name, about) in filled {
+            let Some(set) = self.sets.get(name) else { continue };
+            let Some(element) = about.fill(set.entry.meta.dtype)? else { continue };
+            let many = element.repeat((FILLING / element.len()).max(1));
+            for hole in set.holes()? {
+                let (offset, shape) = (Shape::new(&hole.offset())?, Shape::new(&hole.extents())?);
+                let all = shape.len() * element.len() as u64;
+                let mut from = self.sets.get(name).map_or(0, |set| set.done_of(NOBODY, &offset));
+                while from < all {
+                    let n = (all - from).min(many.len() as u64);
+                    self.write(name, NOBODY, &offset, &shape, from, Lent::of(&many[..n as usize]))?;
+                    from += n;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Pieces over which others lie are listed as what is left of them, with the checksums of that; where all are to
@@ -473,6 +497,22 @@ impl Open {
             && (!self.places.is_empty() || self.entry.nbytes() == 0)
     }
 
+    /// What no rank put of it.
+    fn holes(&self) -> Result<Vec<IndexBox>> {
+        let extents = self.entry.meta.shape.extents();
+        let whole = IndexBox::new(&vec![0; extents.len()], extents)?;
+        let of = |p: &Piece| IndexBox::new(&p.offset, &p.shape);
+        let put =
+            self.entry.pieces.iter().filter(|p| p.rank != NOBODY).map(of).collect::<Result<Vec<_>>>()?;
+        Ok(whole.without(put.iter()).into_iter().filter(|hole| !hole.is_empty()).collect())
+    }
+
+    /// Bytes already written of the piece that a rank put there.
+    fn done_of(&self, rank: u32, offset: &Shape) -> u64 {
+        let at = self.entry.pieces.iter().position(|p| p.rank == rank && p.offset == offset.extents());
+        at.map_or(0, |i| self.done[i])
+    }
+
     /// As the manifest lists it.
     fn as_written(&self) -> Entry {
         let pieces = self.apart.as_ref().unwrap_or(&self.entry.pieces).clone();
@@ -638,6 +678,43 @@ mod tests {
         assert!(m.data.iter().all(|e| e.units == "degC"));
         let opened = super::super::Opened::open(&path).unwrap();
         assert_eq!(opened.unlike(&m), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_nobody_put_has_the_value_that_was_said_with_a_checksum_and_stays_so_when_written_anew() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("0000000007.h5");
+        let disk: Arc<dyn Disk> = Arc::new(System);
+        for order in [Order::C, Order::F] {
+            let mut w = Writer::create(disk.clone(), &path).unwrap();
+            let meta = ArrayMeta { dtype: DType::I16, shape: sh(&[40, 30]), order };
+            w.add("a", &meta, "").unwrap();
+            w.write("a", 0, &sh(&[0, 0]), &sh(&[10, 30]), 0, Lent::of(&[1; 600])).unwrap();
+            w.write("a", 1, &sh(&[20, 7]), &sh(&[5, 5]), 0, Lent::of(&[1; 50])).unwrap();
+            let mut about = Description::default();
+            about.fill_with((-7).into(), DType::I16).unwrap();
+            about.filled = Some(1200 - 325);
+            let said = BTreeMap::from([("a".to_owned(), about)]);
+            let m = w.finish(&Facts { said, ..facts() }).unwrap();
+            for m in [&m, &write_anew(&disk, &path, &m).unwrap()] {
+                let e = m.data.iter().find(|e| e.name == "a").unwrap();
+                let file = std::fs::File::open(&path).unwrap();
+                let all = Selection::default();
+                let mut check = Check::new(&e.meta, &e.pieces, &all.resolve(&e.meta.shape).unwrap()).unwrap();
+                let (_, back) =
+                    read_selection(&Source::File(&file, e.offset), &e.meta, &all, &mut check).unwrap();
+                assert!(check.wrong().is_none());
+                let filled = back.chunks_exact(2).filter(|v| *v == (-7i16).to_le_bytes()).count();
+                assert_eq!((filled, e.about.filled), (875, Some(875)));
+                let nobodys: u64 = e
+                    .pieces
+                    .iter()
+                    .filter(|p| p.rank == NOBODY)
+                    .map(|p| p.shape.iter().product::<u64>())
+                    .sum();
+                assert_eq!(nobodys, 875);
+            }
+        }
     }
 
     #[test]

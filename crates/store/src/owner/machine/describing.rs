@@ -40,9 +40,13 @@ impl Machine {
             false => known.descriptions(),
         };
         disputes.extend(known.unlike());
+        let filled = said.values().filter_map(|about| about.filled).sum();
         self.disputed.remove(&step);
         (facts.said, facts.units) = (said, known.settled_units());
         let sessions = known.sessions();
+        if let Some(known) = self.steps.get_mut(&step) {
+            known.filled = filled;
+        }
         self.hear_disputes(step, &sessions, disputes);
     }
 
@@ -83,9 +87,13 @@ impl Step {
         let mut lengths: BTreeMap<String, (u64, String)> = BTreeMap::new();
         for (name, about) in &mut said {
             if let Err(e) = self.lay_axes(name, about, &mut lengths) {
-                *about = Description { attrs: std::mem::take(&mut about.attrs), ..Description::default() };
+                let (attrs, filled) = (std::mem::take(&mut about.attrs), about.filled);
+                *about = Description { attrs, filled, ..Description::default() };
                 disputes.push(e);
             }
+        }
+        for (name, about) in said.iter_mut().filter(|(_, about)| about.filled.is_some()) {
+            about.filled = self.names.get(name).map(|n| n.pieces.missing(&n.meta));
         }
         self.join_meshes(&mut said, &mut disputes);
         said.retain(|_, about| !about.is_empty());
@@ -187,6 +195,7 @@ fn merged(name: &str, by_rank: &BTreeMap<u32, Description>, disputes: &mut Vec<E
                 Some(_) => {}
             }
         }
+        all.filled = all.filled.or(said.filled);
         if adopt(&mut all.mesh, &said.mesh) {
             differ("spacing, origin and position".to_owned(), *rank, dims_of);
         }

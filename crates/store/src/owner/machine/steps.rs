@@ -89,6 +89,8 @@ pub(crate) struct Step {
     pub lacked: bool,
     /// Nothing of it is written until it is whole, or is kept as it is.
     pub held_back: bool,
+    /// Elements of its arrays that nobody put, and that have a value all the same.
+    pub filled: u64,
     /// What ranks say of its arrays.
     pub(super) said: BTreeMap<String, BTreeMap<u32, Description>>,
     /// Where ranks that are to say the same do not; the step is kept all the same.
@@ -116,6 +118,7 @@ impl Step {
             sealing: None,
             lacked: false,
             held_back: false,
+            filled: 0,
             said: BTreeMap::new(),
             disputes: Vec::new(),
             came: Vec::new(),
@@ -419,7 +422,10 @@ impl Step {
         known.ended = true;
         if self.is_complete() {
             let mut put = self.names.iter().filter(|(_, n)| matches!(n.place, AT | OVER));
-            put.try_for_each(|(name, n)| n.pieces.complete(name, &n.meta))?;
+            put.try_for_each(|(name, n)| match self.is_filled(name, n)? {
+                true => Ok(()),
+                false => n.pieces.complete(name, &n.meta),
+            })?;
         }
         self.settle()
     }
@@ -436,6 +442,31 @@ impl Step {
             .collect();
         parts.extend(self.settle_over());
         parts
+    }
+
+    /// Whether elements of an array may lack: all ranks that put some of it say alike what stands there then.
+    fn is_filled(&self, name: &str, named: &Named) -> Result<bool> {
+        let Some(said) = self.said.get(name).filter(|said| said.values().any(|d| d.filled.is_some())) else {
+            return Ok(false);
+        };
+        let fill = |rank: u32| said.get(&rank).and_then(Description::fill_value);
+        match named.pieces.ranks().find(|rank| fill(*rank).is_none() || fill(*rank) != fill(named.first)) {
+            None => Ok(true),
+            Some(rank) => {
+                let shown = |rank| fill(rank).map_or("nothing".to_owned(), ToString::to_string);
+                let other = if rank == named.first {
+                    said.keys().find(|r| fill(**r).is_some()).copied()
+                } else {
+                    None
+                };
+                let other = other.unwrap_or(named.first);
+                Err(Error::bad(format!(
+                    "{name:?}: rank {rank} says {} of elements that nobody puts, and rank {other} {}; give the same fill in all ranks",
+                    shown(rank),
+                    shown(other)
+                )))
+            }
+        }
     }
 
     /// A rank has no room: its blocks go as soon as they are written. The blocks of parts that still wait
