@@ -457,7 +457,11 @@ fb_status fb_get(fb_run *run, const char *name, int64_t set, const fb_array *arr
    those of an array whose first index runs fastest. It stays as it is when the data set is put again, deleted, or the run
    closed, until fb_free(array.data), which frees its shape, too. No checksums are compared, and small data sets are copied.
    FB_BAD_ARGUMENT for a run on another host. */
-fb_status fb_map(fb_run *run, const char *name, int64_t set, fb_dtype dtype, fb_array *array);
+fb_status fb_map(fb_run *run,
+                 const char *name,
+                 int64_t set,
+                 fb_dtype dtype,
+                 fb_array *array);
 
 /* Reads a part of a data set: from `offset` on, along each axis as many elements as `array` has, every
    `step`-th (NULL: every one). The rank of `array` is that of the data set. */

@@ -267,12 +267,8 @@ pub fn places(args: &[fb_arg], params: &[Param], signature: &Signature) -> Resul
 /// Which arrays go as copies of their own: those whose elements lie between the elements of another one, and one of both
 /// is written. The service may write one argument while it reads another: what shares memory is refused.
 fn mixed(args: &[fb_arg], params: &[Param]) -> Result<Vec<usize>> {
-    // Every call comes here: nothing is allocated, and strides are made of no array, where nothing is mixed.
+    // Every call comes here: nothing is allocated, and no strides are made of dense arrays, where nothing is mixed.
     let mut mixed = Vec::new();
-    let arrays = args.iter().zip(params).filter(|(arg, param)| arg.kind == ARRAY && param.extents.is_some());
-    if arrays.count() < 2 {
-        return Ok(mixed);
-    }
     // What is no array, or not a good one, is told where it is taken.
     let spread = |at: usize| Spread::of(&args[at], &params[at]);
     for at in 1..args.len() {

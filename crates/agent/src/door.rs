@@ -205,9 +205,11 @@ impl Connection {
     /// What it has here is over; as a line it goes on.
     fn end(mut self) {
         if let Some(broker) = &self.shared.broker {
+            // It may have been a server that was killed.
+            if broker.needed() {
+                self.shared.sweeps.store(SWEEPS, Ordering::Relaxed);
+            }
             broker.lost(self.number);
-            // It may have been killed.
-            self.shared.sweeps.store(SWEEPS, Ordering::Relaxed);
         }
         // A rank that asked to open and went before it attached leaves its seat, too.
         if let Some((session, _)) = self.opened.take() {

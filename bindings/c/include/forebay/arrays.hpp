@@ -476,6 +476,7 @@ struct let_go {
 template <class T>
 class mapped_array : public view<const T> {
 public:
+    // What fb_map or fb_snapshot_map has given.
     explicit mapped_array(const fb_array &array)
         : view<const T>(array.strides == nullptr
                             ? view<const T>(static_cast<const T *>(array.data), shape(array.shape, array.ndim))

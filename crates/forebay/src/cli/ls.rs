@@ -51,7 +51,7 @@ impl Ls {
                 false => runs.iter().try_for_each(|name| out.line(name)),
             };
         }
-        if Path::new(&self.run).is_file() {
+        if Path::new(&self.run).is_file() && !run_dir(&self.run).is_ok_and(|run| run.is_dir()) {
             return Err(Error::bad(another(&self.run)));
         }
         let run = forebay::open(&self.run, Mode::Read, Default::default())?;
