@@ -102,6 +102,8 @@ impl ArrayHead {
             attrs: self.attrs.clone(),
             mesh: self.mesh.clone(),
             species: self.species.clone(),
+            // Every element comes with the text, those that a fill value stood for, too.
+            filled: None,
         }
     }
 
