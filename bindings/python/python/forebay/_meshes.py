@@ -97,7 +97,7 @@ def _components(what: str, values: Mapping[Any, Any]) -> dict[str, Any]:
     for component in values:
         if not isinstance(component, str) or not component:
             raise _forebay.BadArgument(f"{component!r} is no name of a component of {what}; use a text")
-    shapes = {component: _shape(array) for component, array in values.items()}
+    shapes = {component: np.shape(measured(array, None)[0]) for component, array in values.items()}
     if number := next((component for component, shape in shapes.items() if not shape), None):
         usual = next((str(shape) for shape in shapes.values() if shape), "n")
         raise _forebay.BadArgument(
