@@ -43,7 +43,12 @@ impl FileMap {
             )
         };
         let start = start
-            .map_err(|e| Error::io(format!("cannot map {len} bytes of a file"), std::io::Error::from(e)))?;
+            .map_err(|e| {
+                let what = format!(
+                    "cannot map {len} bytes of a file; read it in parts, let go of other arrays, or raise `ulimit -v`"
+                );
+                Error::io(what, std::io::Error::from(e))
+            })?;
         let start = NonNull::new(start.cast()).ok_or_else(|| Error::internal("mmap gave a null pointer"))?;
         Ok(FileMap { start, mapped, skipped: skipped as usize, _file: file })
     }

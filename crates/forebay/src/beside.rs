@@ -103,5 +103,5 @@ fn unreachable(dir: &Path, holder: &lock::Holder) -> Error {
 
 /// Whether an owner comes or goes.
 fn is_passing(e: &Error) -> bool {
-    matches!(e.code(), Code::ServerLost | Code::Conflict | Code::NoServer)
+    matches!(e.code(), Code::ServerLost | Code::Conflict | Code::NoServer | Code::Closed)
 }

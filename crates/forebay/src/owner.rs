@@ -65,14 +65,17 @@ pub fn session(
             Some(wire) => {
                 Session::open_with(wire, &request, Some(successor())).map(|session| (session, None))
             }
-            None => embedded(&request).map_err(|e| after_an_agent(dir, e)),
+            None => embedded(&request),
         };
         let tried = match agent_of(size, dir, lost.unwrap_or_else(Instant::now)) {
             Err(e) if lost.is_none() => return Err(e),
             found => found.and_then(open),
         };
         match tried {
-            Err(e) if is_lost(&e, lost.is_some()) && lost.is_none_or(|since| since.elapsed() < RETRY) => {
+            Err(e)
+                if (is_lost(&e, lost.is_some()) || is_held_in_passing(dir, &e))
+                    && lost.is_none_or(|since| since.elapsed() < RETRY) =>
+            {
                 lost.get_or_insert_with(Instant::now);
                 // What the one that died has begun of a new run is this rank's own.
                 if new {
@@ -144,13 +147,11 @@ fn agent_of(size: u32, dir: &Path, began: Instant) -> Result<Option<Wire>> {
     }
 }
 
-/// An agent took the run just now, as clients go on at one that they start: it is asked.
-fn after_an_agent(dir: &Path, e: Error) -> Error {
-    let holder = forebay_store::lock::holder(&dir.join(layout::LOCK));
-    match e.code() == Code::Conflict && holder.is_some_and(|h| h.is_agent()) {
-        true => Error::new(Code::ServerLost, e.text()),
-        false => e,
-    }
+/// Whether who has the run is an agent that took it just now, as clients go on at one that they start and that is to
+/// be asked, or a command that is over soon.
+fn is_held_in_passing(dir: &Path, e: &Error) -> bool {
+    let holder = || forebay_store::lock::holder(&dir.join(layout::LOCK));
+    e.code() == Code::Conflict && holder().is_some_and(|h| h.is_agent() || h.is_command())
 }
 
 /// Fails when whoever owns the run, at the other end, cannot see what this process does.

@@ -149,7 +149,7 @@ impl Table {
             Ok((name, value))
         };
         let set = set.into_iter().map(changed).collect::<Result<Map<_, _>>>()?;
-        self.run.session()?.update(self.name(), set, condition, args)
+        self.run.session()?.update(&self.info, set, condition, args)
     }
 
     /// Makes an index of columns, unless there is one: conditions and orders that begin with the first of them find
@@ -160,7 +160,7 @@ impl Table {
 
     /// Removes rows where the condition holds; returns how many.
     pub fn delete(&self, condition: &str, args: &[Value]) -> Result<u64> {
-        self.run.session()?.remove(self.name(), condition, args)
+        self.run.session()?.remove(&self.info, condition, args)
     }
 
     /// Number of rows.

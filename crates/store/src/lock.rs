@@ -49,8 +49,18 @@ pub struct Holder {
 impl Holder {
     /// Whether that is an agent of this host, which owns runs of others.
     pub fn is_agent(&self) -> bool {
-        let words = std::fs::read_to_string(format!("/proc/{}/cmdline", self.pid)).unwrap_or_default();
-        self.is_here() && words.split('\0').nth(1) == Some("up")
+        self.is_here() && self.words().split('\0').nth(1) == Some("up")
+    }
+
+    /// Whether that is a command of this host that changes a run, as `forebay note` does.
+    pub fn is_command(&self) -> bool {
+        let words = self.words();
+        let program = words.split('\0').next().and_then(|word| Path::new(word).file_name());
+        self.is_here() && !self.is_agent() && program.is_some_and(|name| name == "forebay")
+    }
+
+    fn words(&self) -> String {
+        std::fs::read_to_string(format!("/proc/{}/cmdline", self.pid)).unwrap_or_default()
     }
 
     /// Whether this host has not been started anew since, as far as can be told.

@@ -12,12 +12,14 @@ pub mod word {
     /// Owner: counts up while its heart beats.
     pub const HEARTBEAT: usize = 0;
     /// Owner: the session was taken over or ended; the rank writes no more. [`DELETED`] when the run went with it,
-    /// [`MOVED`] when its directory went elsewhere.
+    /// [`MOVED`] when its directory went elsewhere, [`ANEW`] when a program begins it anew.
     pub const CLOSED: usize = 1;
     /// What [`CLOSED`] holds when the run's directory was deleted; 1 otherwise.
     pub const DELETED: u64 = 2;
     /// What it holds when the directory was moved.
     pub const MOVED: u64 = 3;
+    /// What it holds when the run is wiped, and begun anew by a program that this session is not of.
+    pub const ANEW: u64 = 4;
     /// Owner: sequence number up to which small records are committed.
     pub const APPLIED: usize = 2;
     /// Owner: highest durable step plus one; 0 for none.

@@ -85,6 +85,16 @@ impl State {
 /// What a program does that shares its launcher with another one.
 const OWN_NUMBERS: &str = "programs that one launcher starts together are numbered as one; let each give the rank and the number of its own ranks: rank=0, size=1 for one of one rank (rank and ranks of fb_open_opts)";
 
+/// What becomes of the sessions of clients that are none of the ranks, when the store is closed.
+enum Clients {
+    /// They go on at the next owner.
+    GoOn,
+    /// They are over.
+    AreClosed,
+    /// They are over, and hear that the run is begun anew.
+    AreTold,
+}
+
 /// A run.
 pub struct Run {
     path: PathBuf,
@@ -242,12 +252,12 @@ impl Run {
             since = Instant::now();
         };
         if self.is_over_for(open, who) {
-            self.close_store(false);
+            self.close_store(Clients::AreClosed);
         }
         let is_anew = self.is_for_another_program(open, who);
         match open.mode {
             // What clients put is of the run that is wiped.
-            Mode::Write if is_anew => self.close_store(false),
+            Mode::Write if is_anew => self.close_store(Clients::AreTold),
             Mode::Create if is_anew => return Err(self.exists()),
             _ => {}
         }
@@ -575,7 +585,7 @@ impl Run {
             }
         }
         if all_left {
-            self.close_store(!self.stays());
+            self.close_store(if self.stays() { Clients::AreClosed } else { Clients::GoOn });
         }
         self.changed.notify_all();
         self.look_again();
@@ -613,14 +623,14 @@ impl Run {
         let Ok(_turn) = self.turn.try_lock() else { return };
         let idle = lock(&self.state).life.as_ref().is_some_and(|l| l.seats.is_idle(self.now()));
         if idle {
-            self.close_store(false);
+            self.close_store(Clients::AreClosed);
         }
     }
 
     /// Drains and closes the store, whoever is still connected.
     pub fn end(&self) {
         let _turn = lock(&self.turn);
-        self.close_store(!self.stays());
+        self.close_store(if self.stays() { Clients::AreClosed } else { Clients::GoOn });
     }
 
     /// Waits until all is carried on that the store has told.
@@ -647,12 +657,16 @@ impl Run {
     }
 
     /// To be called by who has the turn. Clients go on at the next owner, or their sessions end.
-    fn close_store(&self, clients_go_on: bool) {
+    fn close_store(&self, clients: Clients) {
         let Some(owner) = self.owner() else { return };
         if let Some(site) = self.site.upgrade() {
             site.withdraw(&self.path.join(layout::AGENT));
         }
-        let closed = if clients_go_on { owner.close_before_clients() } else { owner.close() };
+        let closed = match clients {
+            Clients::GoOn => owner.close_before_clients(),
+            Clients::AreClosed => owner.close(),
+            Clients::AreTold => owner.close_to_be_wiped(),
+        };
         if let Err(e) = closed {
             self.log(&e);
         }

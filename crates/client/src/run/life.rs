@@ -31,6 +31,7 @@ const SEEKING: u32 = 4;
 const LOST: u32 = 5;
 const DELETED: u32 = 6;
 const MOVED: u32 = 7;
+const ANEW: u32 = 8;
 
 /// How often the watcher looks at the heart.
 const LOOK: Duration = HEART;
@@ -96,6 +97,7 @@ impl Life {
         let state = match closed {
             word::DELETED => DELETED,
             word::MOVED => MOVED,
+            word::ANEW => ANEW,
             _ => LOST,
         };
         self.set(state);
@@ -172,7 +174,8 @@ impl Life {
     fn set(&self, to: u32) {
         // Closed is the last word; dead and lost are not unsaid by a late look at the heart.
         let _ = self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, |now| {
-            (now != CLOSED && (!matches!(now, DEAD | LOST | DELETED | MOVED) || to == CLOSED)).then_some(to)
+            (now != CLOSED && (!matches!(now, DEAD | LOST | DELETED | MOVED | ANEW) || to == CLOSED))
+                .then_some(to)
         });
     }
 
@@ -207,6 +210,12 @@ impl Life {
                 Code::ServerLost,
                 format!(
                     "the store of the run {run} is lost: its directory was moved while the run was open, and nothing more is written; when its programs have ended `forebay recover` with its new path completes it: nothing acknowledged is lost"
+                ),
+            ),
+            ANEW => Error::new(
+                Code::Conflict,
+                format!(
+                    "the run {run} is another one than when it was opened here: a program began it anew, as with mode \"w\", and what was in it is gone; open it again"
                 ),
             ),
             _ if state == LOST || self.is_remote() => Error::new(

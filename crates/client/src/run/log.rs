@@ -5,15 +5,20 @@ use std::collections::HashMap;
 use std::hash::BuildHasher;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
 
 use forebay_arena::{Bell, Direction, Full, Producer, Segment};
 use forebay_types::codec::Writer;
-use forebay_types::control::word;
+use forebay_types::control::{Ask, word};
 use forebay_types::record::Record;
-use forebay_types::{Error, Result};
+use forebay_types::{Code, Error, Result};
+use serde_json::Value;
 
 use super::core::Core;
 use super::step::STUCK;
+
+/// How long a reader waits for the owner before it asks what that waits for.
+const ASKS: Duration = Duration::from_secs(1);
 
 struct State {
     producer: Producer,
@@ -194,7 +199,17 @@ impl Core {
     /// Waits until the owner has committed up to that record, so that a reader sees its effect.
     pub fn settle(&self, seq: u64) -> Result<()> {
         let mut patience = self.patience();
+        let mut asked = Duration::ZERO;
         while self.segment.word(word::APPLIED).load(Ordering::SeqCst) < seq {
+            // An owner that waits for room on the disk tells who asks it something, and a reader asks nothing.
+            if patience.so_far() > asked + ASKS {
+                asked = patience.so_far();
+                match self.ask::<Value>(&Ask::Version { seq }) {
+                    Err(e) if e.code() == Code::Full => return Err(e),
+                    // What it answers is known when the record is committed.
+                    _ => continue,
+                }
+            }
             patience.pause("the owner to commit")?;
         }
         Ok(())

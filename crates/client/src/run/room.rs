@@ -264,7 +264,7 @@ impl Core {
             return Error::new(
                 Code::Full,
                 format!(
-                    "{what} needs {bytes} bytes in one piece and {dir} has no more room for the buffer of this rank: {} of its {capacity} bytes could be taken; clear {dir}, make it larger (`mount -o remount,size=...`, `docker run --shm-size=...`), or open the run with a smaller buffer",
+                    "{what} needs {bytes} bytes in one piece and {dir} has no more room for the buffer of this program: {} of its {capacity} bytes could be taken; clear {dir}, make it larger (`mount -o remount,size=...`, `docker run --shm-size=...`), or open the run with a smaller buffer",
                     self.segment.taken(),
                 ),
             );
@@ -273,14 +273,14 @@ impl Core {
             return Error::new(
                 Code::Full,
                 format!(
-                    "{what} needs {bytes} bytes in one piece and the buffer of this rank has {capacity}, of which the program keeps {kept} by arrays that it allocated in snapshots which are over (allocate); let go of them, or open the run with a larger buffer"
+                    "{what} needs {bytes} bytes in one piece and the buffer of this program has {capacity} bytes, of which the program keeps {kept} by arrays that it allocated in snapshots which are over (allocate); let go of them, or open the run with a larger buffer"
                 ),
             );
         }
         Error::new(
             Code::Full,
             format!(
-                "{what} needs {bytes} bytes in one piece and the buffer of this rank has {capacity}, {} of them free; open the run with a larger buffer, for example of {} MiB",
+                "{what} needs {bytes} bytes in one piece and the buffer of this program has {capacity} bytes, {} of them free; open the run with a larger buffer, for example of {} MiB",
                 rooms.largest(),
                 ((bytes.max(capacity) >> 20) + 1) * 2
             ),

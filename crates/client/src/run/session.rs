@@ -182,6 +182,9 @@ impl Session {
     /// Creates or opens a table.
     pub fn table(&self, name: &str, columns: Vec<Column>, history: bool) -> Result<TableInfo> {
         Name::new(name)?;
+        if history {
+            self.core.ranks_alone("a history")?;
+        }
         if columns.len() > limits::COLUMNS {
             return Err(Error::bad(format!(
                 "the table {name:?} has {} columns, {} are the most",
@@ -261,19 +264,26 @@ impl Session {
     /// Changes rows; returns how many.
     pub fn update(
         &self,
-        table: &str,
+        table: &TableInfo,
         set: Map<String, Value>,
         condition: &str,
         args: &[Value],
     ) -> Result<u64> {
-        let (table, condition) = (table.to_owned(), condition.to_owned());
+        self.may_change(table)?;
+        let (table, condition) = (table.name.clone(), condition.to_owned());
         self.ask(&Ask::Update { table, set, condition, args: args.to_vec() })
     }
 
     /// Removes rows; returns how many.
-    pub fn remove(&self, table: &str, condition: &str, args: &[Value]) -> Result<u64> {
-        let (table, condition) = (table.to_owned(), condition.to_owned());
+    pub fn remove(&self, table: &TableInfo, condition: &str, args: &[Value]) -> Result<u64> {
+        self.may_change(table)?;
+        let (table, condition) = (table.name.clone(), condition.to_owned());
         self.ask(&Ask::Remove { table, condition, args: args.to_vec() })
+    }
+
+    /// Rows of a history go with the steps, which are the ranks'.
+    fn may_change(&self, table: &TableInfo) -> Result<()> {
+        if table.history { self.core.ranks_alone("a row of a history") } else { Ok(()) }
     }
 
     /// Steps that are in the run already; writing one of them again is a conflict.

@@ -362,8 +362,9 @@ impl Intake {
     /// A session is over: nothing in its segments is needed any more.
     fn leave(&mut self, n: u64, clean: bool) {
         let Some(s) = self.attached.remove(&n) else { return };
+        let over = if self.ends.is_wiped.load(Ordering::SeqCst) { word::ANEW } else { 1 };
         // It may say more already.
-        s.segment.word(word::CLOSED).fetch_max(1, Ordering::SeqCst);
+        s.segment.word(word::CLOSED).fetch_max(over, Ordering::SeqCst);
         s.sink.closed(n, clean);
         s.overflow.iter().for_each(|o| self.rooms.give_back(o, &self.layout));
         s.unlink();

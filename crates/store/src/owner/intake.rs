@@ -54,6 +54,7 @@ pub(super) struct Ends {
     pub commands: Receiver<Command>,
     pub doorbell: Doorbell,
     pub abandoned: Arc<AtomicBool>,
+    pub is_wiped: Arc<AtomicBool>,
     pub lost: Arc<OnceLock<Error>>,
 }
 

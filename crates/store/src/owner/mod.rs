@@ -87,6 +87,7 @@ pub struct Owner {
     doorbell: Doorbell,
     downs: Arc<Downs>,
     lost: Arc<OnceLock<Error>>,
+    is_wiped: Arc<AtomicBool>,
     disk: Arc<Watched>,
     watch: Watch,
     /// A call of the disk that takes longer stands in the figures.
@@ -279,6 +280,12 @@ impl Owner {
     /// that stays full it fails with `Full`, as if the run had been abandoned.
     pub fn close(&self) -> Result<()> {
         self.end(false)
+    }
+
+    /// Does so for a program that begins the run anew: its clients hear that.
+    pub fn close_to_be_wiped(&self) -> Result<()> {
+        self.is_wiped.store(true, Ordering::SeqCst);
+        self.close()
     }
 
     /// Does so, and leaves the sessions of living clients as they are: they go on at the next owner.

@@ -653,7 +653,16 @@ fn start(
     };
     let lost = Arc::<OnceLock<Error>>::default();
     let bell = doorbell.again()?;
-    let ends = Ends { orders: give, reports, commands, doorbell: bell, abandoned, lost: lost.clone() };
+    let is_wiped = Arc::<AtomicBool>::default();
+    let ends = Ends {
+        orders: give,
+        reports,
+        commands,
+        doorbell: bell,
+        abandoned,
+        is_wiped: is_wiped.clone(),
+        lost: lost.clone(),
+    };
     let intake = Intake::new(layout.clone(), options, catalog, downs.clone(), ends)?;
     let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
     let unable = |e| Error::io("a thread of the store cannot be started", e);
@@ -681,6 +690,7 @@ fn start(
         doorbell,
         downs,
         lost,
+        is_wiped,
         disk: watched,
         watch,
         patience: options.silence.min(NOTICED),
