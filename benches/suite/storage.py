@@ -437,6 +437,11 @@ def clients(bench: Bench) -> list[Figure]:
     )
 
 
+def compressed(bench: Bench) -> list[Figure]:
+    """Snapshots that are compressed, beside those that are not."""
+    return by_script(bench, "compressed.py", ["--mib", "16", "--rounds", "3"])
+
+
 def remote(bench: Bench) -> list[Figure]:
     """A run on another host beside an embedded one, and Stop over a slow line with a snapshot on it."""
     return by_script(bench, "remote.py", ["--count", "1000", "--rounds", "2"])

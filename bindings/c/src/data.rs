@@ -85,6 +85,7 @@ pub fn describe_array(meta: &ArrayMeta) -> Result<fb_info> {
         dims: Vec::new(),
         version: 0,
         nbytes: meta.bytes()?,
+        stats: None,
     }))
 }
 

@@ -243,6 +243,8 @@ pub struct fb_stats {
     pub embedded: i64,
     /// 1 when the buffer lies in shared memory, 0 when that had no room and it is a file.
     pub in_memory: i64,
+    /// Bytes that were to be compressed and went out as they were, for the buffers were nearly full.
+    pub uncompressed_bytes: i64,
 }
 
 // SAFETY: numbers, the size first.
@@ -280,6 +282,7 @@ pub extern "C" fn fb_run_stats(run: *mut fb_run, stats: *mut fb_stats) -> fb_sta
             waiting_for_disk: is("waiting_for_disk", true.into()),
             embedded: is("owner", "embedded".into()),
             in_memory: is("buffer_in", "memory".into()),
+            uncompressed_bytes: count("uncompressed_bytes"),
         };
         given::fill(stats, figures, "fb_stats")
     })

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use forebay::{
-    About, Allocated, ArrayMeta, ArrayOptions, Code, Coordinate, DType, Description, Error, Kept, Overlap,
-    Place, Result, Snapshot, attribute_among,
+    About, Allocated, ArrayMeta, ArrayOptions, Code, Compression, Coordinate, DType, Description, Error,
+    Kept, Overlap, Place, Result, Snapshot, attribute_among,
 };
 
 use crate::arrays::{Given, fb_array};
@@ -101,6 +101,10 @@ pub struct fb_piece_opts {
     /// "last". All ranks say the same, with offset and global. The blocks wait in the buffer until the lower ranks have
     /// ended the snapshot.
     pub overlap: *const c_char,
+    /// "gzip": chunks of about a megabyte are compressed behind the program's back, by threads that run when nobody else
+    /// wants the processor; every reader of HDF5 reads them. What does not become smaller by a twentieth, and less than
+    /// 64 KiB, is kept as it is. Not together with overlap. NULL: no.
+    pub compress: *const c_char,
 }
 
 // SAFETY: numbers and pointers, the size first.
@@ -110,6 +114,7 @@ unsafe impl Sized0 for fb_piece_opts {}
 struct Said<'a> {
     units: &'a str,
     overlap: Option<Overlap>,
+    compress: Option<Compression>,
     description: Description,
     coordinates: Vec<Coordinate<'a>>,
 }
@@ -136,6 +141,7 @@ impl<'a> Said<'a> {
         Ok(Said {
             units: given::optional_text(opts.units, "units")?.unwrap_or(""),
             overlap: Overlap::parse(given::optional_text(opts.overlap, "overlap")?.unwrap_or("refuse"))?,
+            compress: Compression::parse(given::optional_text(opts.compress, "compress")?.unwrap_or("none"))?,
             description,
             coordinates: coords.iter().map(coordinate).collect::<Result<_>>()?,
         })
@@ -152,7 +158,8 @@ impl<'a> Said<'a> {
                 ));
             }
         };
-        Ok(ArrayOptions { units: self.units, place, about: (!self.description.is_empty()).then_some(about) })
+        let about = (!self.description.is_empty()).then_some(about);
+        Ok(ArrayOptions { units: self.units, place, about, compress: self.compress })
     }
 }
 

@@ -105,6 +105,7 @@ typedef struct {
     const char *const *dims;
     const coordinate *coords;
     const char *overlap;
+    const char *compress;
     int ndims, ncoords;
 } said_of_array;
 

@@ -258,7 +258,8 @@ static fb_piece_opts options_of(const said_of_array *said, const struct coordina
                            .coords = said->ncoords ? c->made : NULL,
                            .ncoords = said->ncoords,
                            .attrs = said->attrs,
-                           .overlap = said->overlap};
+                           .overlap = said->overlap,
+                           .compress = said->compress};
 }
 
 fb_status fbf_snapshot_put(fb_snapshot *snapshot, const char *name, fb_dtype dtype, int truth, const CFI_cdesc_t *array,

@@ -19,7 +19,7 @@ module forebay_places
   !> What goes with an array of a snapshot, and what C looks at meanwhile.
   type, public :: described_array
     type(said_of_array) :: said
-    character(kind=c_char), allocatable :: units(:), attrs(:), overlap(:)
+    character(kind=c_char), allocatable :: units(:), attrs(:), overlap(:), compress(:)
     character(kind=c_char) :: names(FB_NAME_ROOM, FB_MAX_RANK) = c_null_char
     type(c_ptr) :: dims(FB_MAX_RANK) = c_null_ptr
     type(fb_coordinate), allocatable :: coords(:)
@@ -35,8 +35,8 @@ module forebay_places
 contains
 
   !> What an array of a snapshot says of itself.
-  function about_array(units, dims, coords, attrs, overlap, made) result(status)
-    character(len=*), intent(in), optional :: units, dims(:), attrs, overlap
+  function about_array(units, dims, coords, attrs, overlap, compress, made) result(status)
+    character(len=*), intent(in), optional :: units, dims(:), attrs, overlap, compress
     type(fb_coordinate), intent(in), optional :: coords(:)
     type(described_array), target, intent(inout) :: made
     integer(c_int) :: status
@@ -45,6 +45,7 @@ contains
     made%said%units = text(units, made%units)
     made%said%attrs = text(attrs, made%attrs)
     made%said%overlap = text(overlap, made%overlap)
+    made%said%compress = text(compress, made%compress)
     if (present(coords)) then
       made%coords = coords
       made%said%ncoords = size(coords)

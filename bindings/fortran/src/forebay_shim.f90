@@ -39,6 +39,7 @@ module forebay_shim
   !> What goes with an array of a snapshot.
   type, bind(c) :: said_of_array
     type(c_ptr) :: units = c_null_ptr, attrs = c_null_ptr, dims = c_null_ptr, coords = c_null_ptr, overlap = c_null_ptr
+    type(c_ptr) :: compress = c_null_ptr
     integer(c_int) :: ndims = 0, ncoords = 0
   end type said_of_array
 

@@ -52,6 +52,7 @@ module forebay_structures
     integer(c_int64_t) :: waiting_for_disk = 0
     integer(c_int64_t) :: embedded = 0
     integer(c_int64_t) :: in_memory = 0
+    integer(c_int64_t) :: uncompressed_bytes = 0
   end type fb_stats
 
   type, public, bind(c) :: lib_array_struct
@@ -102,6 +103,7 @@ module forebay_structures
     type(c_ptr) :: coords = c_null_ptr
     type(c_ptr) :: attrs = c_null_ptr
     type(c_ptr) :: overlap = c_null_ptr
+    type(c_ptr) :: compress = c_null_ptr
   end type lib_piece_opts_struct
 
   type, public, bind(c) :: lib_checkpoint_info_struct
@@ -120,6 +122,14 @@ module forebay_structures
     integer(c_int64_t) :: nbytes = 0
     integer(c_int) :: finished = 0
   end type fb_step_info
+
+  type, public, bind(c) :: fb_array_stats
+    integer(c_size_t) :: size = 0
+    real(c_double) :: min = 0.0_c_double
+    real(c_double) :: max = 0.0_c_double
+    real(c_double) :: mean = 0.0_c_double
+    integer(c_int64_t) :: nans = 0
+  end type fb_array_stats
 
   type, public, bind(c) :: lib_series_opts_struct
     integer(c_size_t) :: size = 0

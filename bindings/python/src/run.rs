@@ -18,7 +18,8 @@ use crate::{errors, json};
 
 /// A data set as Python makes a `DataSet` of it: name, set, dtype, shape, unit, attributes as
 /// JSON, names of axes, version, bytes.
-pub type Described = (String, i64, &'static str, Vec<u64>, String, String, Vec<String>, u64, u64);
+pub type Described =
+    (String, i64, &'static str, Vec<u64>, String, String, Vec<String>, u64, u64, Option<String>);
 /// A checkpoint as Python makes a `Checkpoint` of it: number, step, tag, parent, time, parameters
 /// as JSON, when it was made, whether its step is in the run still.
 pub type Marked = (i64, i64, Option<String>, Option<i64>, Option<f64>, String, f64, bool);
@@ -43,6 +44,7 @@ pub fn selection(axes: Option<Vec<Axis>>) -> Option<Selection> {
 /// A data set for Python.
 pub fn described(d: forebay::DataSet) -> Described {
     let shape = d.meta.shape.extents().to_vec();
+    let stats = d.stats.and_then(|stats| serde_json::to_string(&stats).ok());
     (
         d.name,
         d.set,
@@ -53,6 +55,7 @@ pub fn described(d: forebay::DataSet) -> Described {
         d.dims,
         d.version,
         d.nbytes,
+        stats,
     )
 }
 

@@ -2,7 +2,9 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use forebay::{About, ArrayMeta, ArrayOptions, Coordinate, DType, Description, Order, Overlap, Place, Shape};
+use forebay::{
+    About, ArrayMeta, ArrayOptions, Compression, Coordinate, DType, Description, Order, Overlap, Place, Shape,
+};
 use pyo3::prelude::*;
 
 use crate::arrays::PutSource;
@@ -79,6 +81,10 @@ fn place(
     })
 }
 
+fn compression(py: Python<'_>, word: &str) -> PyResult<Option<Compression>> {
+    Compression::parse(word).map_err(|e| errors::raise(py, &e))
+}
+
 /// What an array says of itself, as the other half of the package says it: names of axes and attributes as JSON, and
 /// coordinates, each with the name of its axis and its unit.
 type Said<'py> = (String, Vec<(String, Bound<'py, PyAny>, String)>);
@@ -118,7 +124,7 @@ impl Snapshot {
         self.inner.taken()
     }
 
-    #[pyo3(signature = (name, value, units, append, offset, shape, said, overlap))]
+    #[pyo3(signature = (name, value, units, append, offset, shape, said, overlap, compress))]
     #[expect(clippy::too_many_arguments, reason = "one for each option of `put`")]
     fn put(
         &self,
@@ -131,17 +137,19 @@ impl Snapshot {
         shape: Option<Vec<u64>>,
         said: Option<Said<'_>>,
         overlap: &str,
+        compress: &str,
     ) -> PyResult<()> {
         let source = PutSource::in_c_order(value)?;
         let view = source.view(py)?;
         let spoken = Spoken::of(py, said)?;
         let coordinates = spoken.as_ref().map_or(Ok(Vec::new()), |s| s.views(py))?;
         let about = spoken.as_ref().map(|s| About { description: &s.description, coordinates: &coordinates });
-        let piece = ArrayOptions { units, place: place(py, append, offset, shape, overlap)?, about };
+        let place = place(py, append, offset, shape, overlap)?;
+        let piece = ArrayOptions { units, place, about, compress: compression(py, compress)? };
         released(py, || self.inner.put(name, view, piece))
     }
 
-    #[pyo3(signature = (name, shape, dtype, fortran, units, append, offset, global_shape, said, overlap))]
+    #[pyo3(signature = (name, shape, dtype, fortran, units, append, offset, global_shape, said, overlap, compress))]
     #[expect(clippy::too_many_arguments, reason = "one for each option of `allocate`")]
     fn allocate<'py>(
         &self,
@@ -156,6 +164,7 @@ impl Snapshot {
         global_shape: Option<Vec<u64>>,
         said: Option<Said<'py>>,
         overlap: &str,
+        compress: &str,
     ) -> PyResult<Bound<'py, PyAny>> {
         let raise = |e| errors::raise(py, &e);
         let dtype = DType::parse(dtype).map_err(raise)?;
@@ -165,7 +174,8 @@ impl Snapshot {
         let spoken = Spoken::of(py, said)?;
         let coordinates = spoken.as_ref().map_or(Ok(Vec::new()), |s| s.views(py))?;
         let about = spoken.as_ref().map(|s| About { description: &s.description, coordinates: &coordinates });
-        let piece = ArrayOptions { units, place: place(py, append, offset, global_shape, overlap)?, about };
+        let place = place(py, append, offset, global_shape, overlap)?;
+        let piece = ArrayOptions { units, place, about, compress: compression(py, compress)? };
         let inner = released(py, || self.inner.allocate(name, meta, piece))?;
         let data = inner.as_mut_ptr();
         let owner = Bound::new(py, Room { inner })?;

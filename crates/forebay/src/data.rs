@@ -1,6 +1,6 @@
 //! Arrays as the user gets them back.
 
-use forebay_types::{ArrayMeta, DType, Error, Result};
+use forebay_types::{ArrayMeta, DType, Error, Result, Stats};
 
 /// An array as it was read.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,6 +67,8 @@ pub struct DataSet {
     pub version: u64,
     /// Bytes of the whole array.
     pub nbytes: u64,
+    /// Least, greatest and mean value, of numbers in snapshots.
+    pub stats: Option<Stats>,
 }
 
 impl From<forebay_store::Array> for Array {
@@ -78,6 +80,6 @@ impl From<forebay_store::Array> for Array {
 impl From<forebay_store::catalog::DataRow> for DataSet {
     fn from(row: forebay_store::catalog::DataRow) -> DataSet {
         let forebay_store::catalog::DataRow { name, set, meta, units, attrs, version, nbytes, .. } = row;
-        DataSet { name, set, meta, units, attrs, dims: Vec::new(), version, nbytes }
+        DataSet { name, set, meta, units, attrs, dims: Vec::new(), version, nbytes, stats: None }
     }
 }

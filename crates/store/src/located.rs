@@ -62,7 +62,12 @@ impl<'a> Located<'a> {
     ) -> Result<Located<'a>> {
         let catalog::StoredSet { meta, units, crc, bytes } = found;
         let extents = meta.shape.extents();
-        let whole = Piece { rank: 0, offset: vec![0; extents.len()], shape: extents.to_vec(), crc32c: crc };
+        let whole = Piece {
+            offset: vec![0; extents.len()],
+            shape: extents.to_vec(),
+            crc32c: crc,
+            ..Piece::default()
+        };
         let mut located = Located {
             meta,
             units,
@@ -128,10 +133,12 @@ impl<'a> Located<'a> {
         }
     }
 
-    fn source(&self) -> Source<'_> {
+    fn source(&self) -> Result<Source<'_>> {
         match &self.bytes {
-            Storage::Here(bytes) => Source::Memory(bytes),
-            Storage::There(file, offset) => Source::File(file, *offset),
+            Storage::Here(bytes) => Ok(Source::Memory(bytes)),
+            Storage::There(file, offset) => {
+                Source::of(file, &self.meta, &self.pieces, *offset).map_err(|e| self.failed(e))
+            }
         }
     }
 
@@ -150,7 +157,7 @@ impl<'a> Located<'a> {
             }
             _ => {
                 let mut check = Check::new(&self.meta, &self.pieces, &sel.resolve(&self.meta.shape)?)?;
-                let read = read_selection(&self.source(), &self.meta, sel, &mut check);
+                let read = read_selection(&self.source()?, &self.meta, sel, &mut check);
                 let (shape, bytes) = read.map_err(|e| self.failed(e))?;
                 self.compare(&check)?;
                 Ok(Array { meta: ArrayMeta { shape, ..self.meta }, units: self.units, bytes })
@@ -168,9 +175,9 @@ impl<'a> Located<'a> {
     ) -> Result<()> {
         let mut check = Check::new(&self.meta, &self.pieces, &sel.resolve(&self.meta.shape)?)?;
         let slabs = sel.slabs(&self.meta, most)?;
-        let mut at = 0;
+        let (mut at, source) = (0, self.source()?);
         for (i, slab) in slabs.iter().enumerate() {
-            let read = read_selection(&self.source(), &self.meta, slab, &mut Check::default());
+            let read = read_selection(&source, &self.meta, slab, &mut Check::default());
             let (_, bytes) = read.map_err(|e| self.failed(e))?;
             check.feed(at, &bytes);
             at += bytes.len() as u64;

@@ -15,7 +15,7 @@
 //!  {"$a": ["f32", [2, 3], "base64"]}                         an array, row-major, little endian; [] is a scalar
 //! ```
 
-use crate::{ArrayMeta, Code, DType, Error, Mesh, Name, Number, Result, Shape, Species, limits};
+use crate::{ArrayMeta, Code, Compression, DType, Error, Mesh, Name, Number, Result, Shape, Species, limits};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
@@ -40,6 +40,9 @@ pub struct Description {
     /// The species that it is a record of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub species: Option<Species>,
+    /// How its chunks are to be compressed; said before its bytes come, and no part of what it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compress: Option<Compression>,
 }
 
 impl Description {

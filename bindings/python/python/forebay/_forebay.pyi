@@ -5,7 +5,7 @@ from typing import Any, ClassVar, TypeAlias, final
 
 from typing_extensions import Self
 
-Described: TypeAlias = tuple[str, int, str, list[int], str, str, list[str], int, int]
+Described: TypeAlias = tuple[str, int, str, list[int], str, str, list[str], int, int, str | None]
 Said: TypeAlias = tuple[str, list[tuple[str, Any, str]]] | None
 Marked: TypeAlias = tuple[int, int, str | None, int | None, float | None, str, float, bool]
 _Axes: TypeAlias = list[tuple[int, int, int, bool]] | None
@@ -164,6 +164,7 @@ class Snapshot:
         shape: list[int] | None,
         said: Said,
         overlap: str,
+        compress: str,
     ) -> None: ...
     def allocate(
         self,
@@ -177,6 +178,7 @@ class Snapshot:
         global_shape: list[int] | None,
         said: Said,
         overlap: str,
+        compress: str,
     ) -> Any: ...
     def end(self) -> None: ...
     def discard(self) -> None: ...

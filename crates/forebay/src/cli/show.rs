@@ -33,6 +33,9 @@ impl Show {
         if !d.dims.is_empty() {
             out.line(format!("  dims: {}", d.dims.join(", ")))?;
         }
+        if let Some(stats) = print::stats_text(&d) {
+            out.line(format!("  {stats}"))?;
+        }
         for (name, value) in &d.attrs {
             out.line(format!("  {name}: {value}"))?;
         }

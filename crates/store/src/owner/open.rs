@@ -20,7 +20,7 @@ use crate::layout::{DirectoryKind, Layout, PARTIAL, TMP, begun, put_of, with_end
 use crate::links;
 use crate::lock::Lock;
 use crate::owner::Sink;
-use crate::stepfile::{Manifest, open_manifest};
+use crate::stepfile::{Load, Manifest, open_manifest};
 use forebay_arena::Doorbell;
 use forebay_host::{environment, threads};
 use forebay_types::control::{Elsewhere, Mode};
@@ -640,10 +640,12 @@ fn start(
     let run_id = catalog.run_id().to_owned();
     let ring = doorbell.again()?;
     let abandoned = Arc::new(AtomicBool::new(false));
+    let load = Arc::<Load>::default();
     let drain = Drain {
         layout: layout.clone(),
         orders,
         disk: options.disk.clone(),
+        load: load.clone(),
         tell: move |report| {
             let _ = tell.send(report);
             ring.ring();
@@ -652,7 +654,7 @@ fn start(
     };
     let lost = Arc::<OnceLock<Error>>::default();
     let bell = doorbell.again()?;
-    let ends = Ends { orders: give, reports, commands, doorbell: bell, abandoned, lost: lost.clone() };
+    let ends = Ends { orders: give, reports, commands, doorbell: bell, load, abandoned, lost: lost.clone() };
     let intake = Intake::new(layout.clone(), options, catalog, downs.clone(), ends)?;
     let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
     let unable = |e| Error::io("a thread of the store cannot be started", e);

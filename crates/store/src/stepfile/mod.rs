@@ -9,13 +9,17 @@
 
 mod boxes;
 mod check;
+mod chunk_grid;
+mod chunked;
 mod ffi;
 mod foreign;
 mod gathered;
 mod grids;
 mod hdf;
+mod inflate;
 mod manifest;
 mod openpmd;
+mod packing;
 mod place;
 mod read;
 mod scales;
@@ -25,11 +29,14 @@ mod write;
 
 pub use boxes::{IndexBox, left_to_each};
 pub use check::Check;
+pub use chunked::Load;
 pub use foreign::{ForeignArray, ForeignFile, is_hdf5, read_foreign};
 pub use gathered::Gathered;
 pub use hdf::{Opened, open_manifest};
-pub use manifest::{Back, Entry, Given, Manifest, Partial, Piece, Placed, Within};
+pub use inflate::Inflated;
+pub use manifest::{Back, Chunks, Entry, Given, Manifest, Partial, Piece, Placed, StoredChunk, Within};
 pub use place::Hyperslab;
+use read::read_piece_to;
 pub use read::{Source, read_piece, read_selection};
 pub use view::{MOST_SOURCES, ViewArray, ViewStep, write_view};
 pub(crate) use write::SPARE;

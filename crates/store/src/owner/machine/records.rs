@@ -151,6 +151,7 @@ impl Machine {
             ticket,
             sum: None,
             over: None,
+            compress: None,
         };
         match there {
             true => self.files.put(part, set, Box::new(facts)),

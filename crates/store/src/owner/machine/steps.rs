@@ -7,7 +7,7 @@ use super::pieces::Pieces;
 use crate::stepfile::{Given, Manifest, Partial, Placed, Within};
 use forebay_types::control::Heads;
 use forebay_types::record::{HeldBlock, Overlap, Place, StepBlock};
-use forebay_types::{ArrayMeta, Code, Description, Error, Name, Result, Shape};
+use forebay_types::{ArrayMeta, Code, Compression, Description, Error, Name, Result, Shape};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The numbers of places that are known when the other ranks have said theirs.
@@ -125,6 +125,8 @@ pub(crate) struct Step {
     pub held_back: bool,
     /// What ranks say of its arrays.
     pub(super) said: BTreeMap<String, BTreeMap<u32, Description>>,
+    /// Arrays that are to be compressed.
+    compress: BTreeMap<String, Compression>,
     /// Where ranks that are to say the same do not; the step is kept all the same.
     pub(super) disputes: Vec<Error>,
     came: Vec<Came>,
@@ -152,6 +154,7 @@ impl Step {
             lacked: false,
             held_back: false,
             said: BTreeMap::new(),
+            compress: BTreeMap::new(),
             disputes: Vec::new(),
             came: Vec::new(),
             ranks: BTreeMap::new(),
@@ -231,9 +234,15 @@ impl Step {
     }
 
     /// A rank says something of an array.
-    pub fn describe(&mut self, rank: u32, name: &str, said: Description) -> Result<()> {
+    pub fn describe(&mut self, rank: u32, name: &str, mut said: Description) -> Result<()> {
         let known = self.ranks.get(&rank).filter(|r| !r.ended);
         known.ok_or_else(|| Error::bad(format!("a description in step {} outside of it", self.step)))?;
+        if let Some(compress) = said.compress.take() {
+            self.compress.insert(name.to_owned(), compress);
+            if said.is_empty() {
+                return Ok(());
+            }
+        }
         self.said.entry(name.to_owned()).or_default().insert(rank, said);
         Ok(())
     }
@@ -274,8 +283,9 @@ impl Step {
         if b.place.block().is_some() && b.from == 0 {
             named.pieces.add(&b.name, &whole, rank, offset, b.meta.shape)?;
         }
+        let compress = self.compress.get(&b.name).copied();
         let mut part = b.part(b.name.clone(), whole, offset);
-        part.over = over;
+        (part.over, part.compress) = (over, compress.filter(|_| over.is_none()));
         match b.place {
             Place::Whole | Place::At { .. } => return Ok(Some(part)),
             Place::Over { .. } => {}
@@ -493,6 +503,7 @@ impl Step {
             given: self.ranks.iter().map(given).collect(),
             places: firsts.map(placed).collect(),
             said: self.said.clone(),
+            compress: self.compress.clone(),
         }
     }
 
@@ -504,6 +515,7 @@ impl Step {
         (step.lacked, step.held_back) = (true, true);
         step.missing.clone_from(&partial.missing);
         step.said.clone_from(&partial.said);
+        step.compress.clone_from(&partial.compress);
         for (rank, g) in &partial.given {
             let rank_of =
                 Rank { origin: g.session, began: g.began, ended: true, heads: g.heads, ..Rank::default() };
@@ -615,6 +627,7 @@ impl Came {
             ticket: self.ticket,
             sum: self.sum,
             over: None,
+            compress: None,
         }
     }
 }
