@@ -171,7 +171,7 @@ def test_meshes_of_both_orders_keep_their_axes(run_dir: Path) -> None:
         s.mesh("c", EX, spacing=(0.2, 2.0), origin=(0.0, 10.0))
         native = s._native.allocate
         said = '{"dims": ["u", "v"], "mesh": {"name": "f", "spacing": [0.2, 2.0], "origin": [0.0, 10.0]}}'
-        room = native("f", [6, 3], "f64", True, "", False, None, None, (said, []), "refuse")
+        room = native("f", [6, 3], "f64", True, "", False, None, None, (said, []), "refuse", "none")
         room[:] = EX
         s.mesh("g", EX.T, dims=("y", "x"))
     with fb.open(run_dir, "r") as run:
