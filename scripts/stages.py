@@ -12,8 +12,8 @@ RELEASE = ("--release", "--locked", "--workspace")
 
 
 def pytest(*where: str, workers: str = "2") -> list[str]:
-    """pytest over folders, with a limit on each test."""
-    return ["python", "-m", "pytest", "-q", "-n", workers, *where]
+    """pytest over folders, with a limit on each test; its log tells which take longest."""
+    return ["python", "-m", "pytest", "-q", "--durations=20", "-n", workers, *where]
 
 
 STAGES = [
@@ -34,11 +34,11 @@ STAGES = [
         8,
         # Ranks in C and Python, too, among those that are hurt. Many tests wait: two at a time leave half of two
         # cores idle.
-        env={"CHAOS_LANGUAGES": "1", "RUST_TEST_THREADS": "3"},
+        env={"CHAOS_LANGUAGES": "1", "RUST_TEST_THREADS": "4"},
     ),
     Stage("loom", ["scripts/loom"], 6, needs="crates/arena/src"),
     # Many of these wait: two workers leave a third of two cores idle.
-    Stage("python", pytest("tests/python", workers="3"), 10, needs="tests/python"),
+    Stage("python", pytest("tests/python", workers="4"), 10, needs="tests/python"),
     Stage("mpi", pytest("tests/mpi"), 8, needs="tests/mpi"),
     Stage("c", pytest("tests/c"), 6, needs="tests/c"),
     Stage("fortran", pytest("tests/fortran"), 6, needs="tests/fortran"),

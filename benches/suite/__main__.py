@@ -1,6 +1,6 @@
 """benches/suite [--quick] [PART ...]: measures, prints the table, writes JSON and picture to out/bench.
 
-Parts: calls, void, dgemm, transfers, applications, maps, clients, remote, small, snapshots, layouts, compressed, processes, overflow, attending, heat, steps, burst. `--publish` also puts picture, JSON and table into docs/;
+Parts: calls, void, dgemm, transfers, applications, maps, clients, beside, remote, small, snapshots, layouts, compressed, processes, overflow, attending, heat, steps, burst. `--publish` also puts picture, JSON and table into docs/;
 `--draw FILE.json` only draws.
 """
 
@@ -40,6 +40,7 @@ PARTS = (
     "applications",
     "maps",
     "clients",
+    "beside",
     "remote",
     "small",
     "snapshots",
@@ -113,6 +114,7 @@ def measure(wanted: list[str], quick: bool, out: Path) -> list[Figure]:
         stack.callback(bench.over)
         rest: dict[str, Callable[[storage.Bench], list[Figure]]] = {
             "clients": storage.clients,
+            "beside": storage.beside,
             "remote": storage.remote,
             "small": storage.small,
             "snapshots": storage.snapshots,

@@ -91,6 +91,7 @@ ALONG = {
     "applications": "servers, or ranks",
     "maps": "",
     "void calls": "",
+    "beside": "clients at once",
     "writers": "processes of one writer",
 }
 

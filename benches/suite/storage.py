@@ -442,6 +442,11 @@ def compressed(bench: Bench) -> list[Figure]:
     return by_script(bench, "compressed.py", ["--mib", "16", "--rounds", "3"])
 
 
+def beside(bench: Bench) -> list[Figure]:
+    """Clients that write beside the ranks of a run."""
+    return by_script(bench, "beside.py", ["--rounds", "1"])
+
+
 def remote(bench: Bench) -> list[Figure]:
     """A run on another host beside an embedded one, and Stop over a slow line with a snapshot on it."""
     return by_script(bench, "remote.py", ["--count", "1000", "--rounds", "2"])

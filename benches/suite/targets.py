@@ -104,6 +104,8 @@ TARGETS = (
     Target("small snapshots", "deleting, durable, one of", "Forebay, embedded", 1.0),
     Target("clients", "shared memory of a client", "Forebay", 256.0),
     Target("clients", "call from Python beside", "Forebay", 1.5, "ratio"),
+    # Beside one client, as often as the cores have to share themselves.
+    Target("beside", "data sets put and read", "Forebay, clients", 1.5, "ratio"),
     Target("remote", "put of", "Forebay, another host", 4.0, "ratio"),
     Target("remote", "put, until durable", "Forebay, another host", 4.0, "ratio"),
     Target("remote", "get of", "Forebay, another host", 4.0, "ratio"),

@@ -113,10 +113,10 @@ describe("the main job in a browser", { timeout: 180_000 }, () => {
     await page.locator("dialog.quit button.danger").click();
     assert.equal(await ended, 0, said);
     assert.match(said, /growth rate\s+0\.\d+/);
-    const h5 = "import h5py,sys; f=h5py.File(sys.argv[1]); print(f['electrons/beam1/x'].shape, f['E'].attrs['units'])";
+    const h5 = "import h5py,sys; f=h5py.File(sys.argv[1]); print(f['electrons_beam1/position/x'].shape, f['E'].attrs['units'])";
     const last = steps().sort().at(-1);
     const read = spawnSync(python, ["-c", h5, `${name}.fb/steps/${last}`], { encoding: "utf8" });
-    assert.match(read.stdout, /^\(\d+,\) m u wp\/e/, read.stderr);
+    assert.match(read.stdout, /^\(\d+,\) m U wp\/e/, read.stderr);
     const rows = forebay("sql", name, "select count(*) as n from history");
     assert.equal(rows.status, 0, rows.stderr);
     await page.close();

@@ -281,6 +281,28 @@ def check_apart(home: Home, program: Path, run_path: Path) -> None:
     assert "rank=0, size=1 for one of one rank (rank and ranks of fb_open_opts)" in said
 
 
+BESIDE = """
+import sys, forebay as fb
+with fb.open(sys.argv[1]) as run:
+    run.table("grown", columns={"n": "i64"}, history=True)
+    print("ready", flush=True)
+    sys.stdin.readline()
+    with run.snapshot(1) as s:
+        s.put("x", 1.0)
+    said = [row["text"] for row in run.sql("select text from fb_messages where level = 2")]
+    print(run["beside"], run.attrs["who"], [row["n"] for row in run.table("seen").select()], said)
+"""
+
+
+def check_client(home: Home, program: Path, run_path: Path) -> None:
+    """Who is none of the ranks writes beside one of another program, and is refused what is the ranks' alone."""
+    rank = home.python(BESIDE, run_path, stdin=subprocess.PIPE)
+    hear(rank, "ready")
+    assert home.run(program, run_path) == "done\n"
+    out, err = rank.communicate("\n", timeout=60)
+    assert (rank.returncode, out) == (0, "2.5 a client [4, 5] ['from a client']\n"), err
+
+
 HISTORIES = """
 import sys, forebay as fb
 with fb.open(sys.argv[1], "r") as run:

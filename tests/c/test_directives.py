@@ -137,6 +137,7 @@ int main(void)
     //fb kill A, X, Y
     //fb create F, fixed
     //fb put F, fixed
+    //fb call rowsums(2, 3, F, s)
     //fb call rowsums(2, 3, fixed, s)
     //fb get F, fixed status got
     printf("%g %g, const: %d ", (double)s[0], (double)s[1], (int)got);

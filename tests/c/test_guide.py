@@ -29,6 +29,7 @@ int main(void)
 }
 """
 SAID = """E [V/m] has 2 dimensions
+first: 0
 heavy: proton
 y is 3.5 6 8.5
 held 4.5 8 11.5

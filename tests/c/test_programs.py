@@ -10,6 +10,7 @@ from alike import (
     OWNERS,
     at_owner,
     check_apart,
+    check_client,
     check_damage,
     check_described,
     check_elsewhere,
@@ -21,6 +22,7 @@ from alike import (
 )
 from far import Agent
 from kit import PROGRAMS, SANITIZERS, Home, Kit, functions
+from meshes import check_meshes
 from places import ended, until
 
 ALONE = ["data", "tables", "snapshots", "threads", "late", "heads"]
@@ -56,6 +58,14 @@ def test_arrays_say_what_they_are_to_python_and_to_xarray(
 ) -> None:
     flags = ["-std=c++17"] if source.endswith("pp") else []
     check_described(home, kit.compile(PROGRAMS / source, *flags, *SANITIZERS), run_path)
+
+
+@pytest.mark.parametrize("source", ["meshes.c", "meshes.cpp"])
+def test_meshes_and_particles_are_those_that_python_writes(
+    kit: Kit, home: Home, run_path: Path, source: str
+) -> None:
+    flags = ["-std=c++17"] if source.endswith("pp") else []
+    check_meshes(home, kit.compile(PROGRAMS / source, *flags, *SANITIZERS), run_path, 1, 2)
 
 
 @pytest.mark.parametrize("owner", OWNERS)
@@ -278,6 +288,12 @@ def test_data_in_memory_that_is_not_seen_are_refused_or_given_up(
     kit: Kit, home: Home, agent: Agent, run_path: Path, owner: str
 ) -> None:
     check_elsewhere(home, agent, kit.compile(PROGRAMS / "elsewhere.c"), run_path, owner)
+
+
+@pytest.mark.parametrize("source", ["client.c", "client.cpp"])
+def test_a_client_writes_beside_the_ranks(kit: Kit, home: Home, run_path: Path, source: str) -> None:
+    flags = ["-std=c++17"] if source.endswith("cpp") else []
+    check_client(home, kit.compile(PROGRAMS / source, *flags), run_path)
 
 
 def test_two_programs_under_one_launcher_are_told_to_give_their_own_numbers(

@@ -124,20 +124,21 @@ KINDS_SAID = """ 1 -1
 """
 
 
+def uncalled(fortran: Fortran, *words: str, cwd: Path) -> None:
+    """Compiles a program some of whose arrays no call takes, and hears of nothing else."""
+    done = forebay_cc(fortran.kit, *words, cwd=cwd)
+    assert (done.returncode, done.stdout) == (0, "") and done.stderr
+    assert [
+        line for line in done.stderr.splitlines() if not re.search("no call takes|never used", line)
+    ] == []
+
+
 def test_arrays_of_all_kinds_and_sections_go_and_come(
     fortran: Fortran, home: Home, blas: subprocess.Popen[str], tmp_path: Path
 ) -> None:
     (tmp_path / "kinds.f90").write_text(KINDS)
-    compiled(
-        fortran.kit,
-        *STRICT,
-        "-std=f2018",
-        "-fcheck=all,no-array-temps",
-        "kinds.f90",
-        "-o",
-        "kinds",
-        cwd=tmp_path,
-    )
+    checks = ("-std=f2018", "-fcheck=all,no-array-temps")
+    uncalled(fortran, *STRICT, *checks, "kinds.f90", "-o", "kinds", cwd=tmp_path)
     assert home.run(tmp_path / "kinds", FOREBAY_PATIENCE="60") == KINDS_SAID
     assert blas.poll() is None
 
@@ -263,7 +264,7 @@ def test_directives_are_good_within_openmp_and_with_integers_of_another_kind(
     fortran: Fortran, home: Home, blas: subprocess.Popen[str], tmp_path: Path, option: str
 ) -> None:
     (tmp_path / "t.f90").write_text(THREADS)
-    compiled(fortran.kit, "-Wall", option, "t.f90", "-o", "t", cwd=tmp_path)
+    uncalled(fortran, "-Wall", option, "t.f90", "-o", "t", cwd=tmp_path)
     assert home.run(tmp_path / "t", FOREBAY_PATIENCE="60") == "  4.0  4.0 0\n"
     assert blas.poll() is None
 

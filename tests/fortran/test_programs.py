@@ -12,6 +12,7 @@ from alike import (
     OWNERS,
     at_owner,
     check_apart,
+    check_client,
     check_damage,
     check_described,
     check_elsewhere,
@@ -24,6 +25,7 @@ from alike import (
 from far import Agent
 from fortran_kit import PROGRAMS, Fortran, Home, Kit
 from kit import PROGRAMS as C_PROGRAMS
+from meshes import check_meshes
 
 ALONE = ["data", "handles", "heads", "late", "snapshots", "tables"]
 CALLS = (PROGRAMS / "services.f90", PROGRAMS / "calls.f90")
@@ -47,6 +49,12 @@ def test_arrays_say_what_they_are_to_python_and_to_xarray(
     fortran: Fortran, home: Home, run_path: Path
 ) -> None:
     check_described(home, fortran.compile(PROGRAMS / "described.f90"), run_path)
+
+
+def test_meshes_and_particles_are_those_that_python_writes(
+    fortran: Fortran, home: Home, run_path: Path
+) -> None:
+    check_meshes(home, fortran.compile(PROGRAMS / "meshes.f90"), run_path, 2)
 
 
 @pytest.mark.parametrize("how", ["plainly", "under valgrind"])
@@ -100,6 +108,10 @@ def test_data_in_memory_that_is_not_seen_are_refused_or_given_up(
     fortran: Fortran, home: Home, agent: Agent, run_path: Path, owner: str
 ) -> None:
     check_elsewhere(home, agent, fortran.compile(PROGRAMS / "elsewhere.f90"), run_path, owner)
+
+
+def test_a_client_writes_beside_the_ranks(fortran: Fortran, home: Home, run_path: Path) -> None:
+    check_client(home, fortran.compile(PROGRAMS / "client.f90"), run_path)
 
 
 RANKS = """

@@ -148,7 +148,7 @@ def test_a_job_goes_on_on_other_numbers_of_ranks(
     with fb.open(run_dir, "r") as run:
         assert run.table("history").select()["step"].tolist() == list(range(300))
         assert set(range(0, 301, 20)) <= set(run.snapshots.numbers)
-        assert all(kept["electrons/beam2/v"].shape == (10_000,) for kept in run.snapshots)
+        assert all(kept["electrons_beam2/velocity/x"].shape == (10_000,) for kept in run.snapshots)
 
 
 def test_steering_holds_steps_saves_and_ends_all_ranks_together(

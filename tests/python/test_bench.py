@@ -44,6 +44,16 @@ def test_small_data_sets_are_written_and_read_back_beside_a_bare_log(built: Path
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() == "300"
 
 
+def test_clients_at_once_are_timed_beside_one_for_each_turn_of_the_cores() -> None:
+    script = str(ROOT / "benches" / "beside.py")
+    command = [sys.executable, script, "--clients", "1", "3", "--count", "5", "--rounds", "1", "--json"]
+    rows = programs.alone(command, {})["rows"]
+    assert [row["at"] for row in rows] == [1, 3] and rows[0]["ratio"] == 1.0
+    turns = max(1.0, 3 / (os.cpu_count() or 1))
+    assert rows[1]["ratio"] == pytest.approx(rows[1]["value"] / (rows[0]["value"] * turns))
+    assert len(rows[1]["samples"]) == 3 and all(s > 0 for s in rows[1]["samples"])
+
+
 @pytest.mark.parametrize("how", ["put", "allocate"])
 def test_every_snapshot_is_timed_and_kept(built: Path, tmp_path: Path, how: str) -> None:
     ours = [str(built / "snapshot_forebay"), how, str(tmp_path), "3", "8", "0.01", "0", "1", "32"]

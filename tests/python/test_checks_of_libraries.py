@@ -242,3 +242,37 @@ def test_a_line_that_lies_of_types_ways_and_extents_is_named_and_a_true_one_is_w
             else "f.fbi: 1 fault; see above\n"
         )
         assert out.endswith(ends), out
+
+
+REST = r"""
+#include <stdint.h>
+int32_t rest(int32_t n, int32_t m, const double *x, double *y, double *norm)
+{
+    if (n < 1) return 2;
+    *norm = 0;
+    for (int32_t i = 0; i < n; i++) *norm += x[i] * x[i];
+    if (m < n) return 0;
+    for (int32_t i = 0; i < m; i++) y[i] = *norm + i;
+    return 0;
+}
+"""
+
+
+def test_a_result_that_some_calls_leave_alone_is_named_by_the_check(place: Place, tmp_path: Path) -> None:
+    compiled(tmp_path, REST, "rest")
+    head = 'fbi 1\nset library "./librest.so"; set convention c\n'
+    for y, norm, doubts in (("out", "out", {"y", "norm"}), ("inout", "inout", set())):
+        line = f"rest(n:i32, m:i32, in x:f64[n], {y} y:f64[m], {norm} norm:f64) -> i32 status\n"
+        (tmp_path / "f.fbi").write_text(head + line)
+        process = place.forebay("serve", "--check", "f.fbi", "--call", cwd=tmp_path)
+        out, said = process.communicate(timeout=60)
+        told = {
+            line.split("doubt: ")[1].split(":")[0] for line in out.splitlines() if "is left as it is" in line
+        }
+        assert process.returncode == 0 and told == doubts, (out, said)
+        if doubts:
+            assert (
+                "norm:f64 is left as it is by some calls, and callers get 0 then; if what they held counts"
+                in out
+            )
+            assert "called with n=0 m=0" in out

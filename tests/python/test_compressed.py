@@ -61,6 +61,12 @@ def test_a_compressed_array_is_smaller_and_everybody_reads_it(run_dir: Path, tmp
                 for name, a in arrays.items():
                     s.put(name, a, units="K", dims=("i", "j", "k")[-a.ndim :], compress="gzip")
                     s.put(f"plain/{name}", a)
+                for room in (
+                    s.allocate("room", SHAPE, compress="gzip"),
+                    s.allocate_mesh("M", SHAPE, compress="gzip"),
+                    s.allocate_particles("e", "position", SHAPE[0] * SHAPE[1] * SHAPE[2], compress="gzip"),
+                ):
+                    room[...] = field.reshape(room.shape)
         s.wait(60)
         assert run.stats()["uncompressed_bytes"] == 0
     stored = {
@@ -68,6 +74,8 @@ def test_a_compressed_array_is_smaller_and_everybody_reads_it(run_dir: Path, tmp
         for name in ("T", "mask", "z", "half", "count", "turned")
     }
     assert all(size < arrays[name].nbytes / 3 for name, size in stored.items()), stored
+    for name in ("room", "M", "e/position"):
+        assert sum(c[1] for c in chunks(run_dir, 0, name)) < field.nbytes / 3, name
     assert all("chunks" not in p for name in ("noise", "few") for p in pieces(run_dir, 0, name))
     with h5py.File(step_file(run_dir, 0)) as f:
         for name, a in arrays.items():
@@ -85,6 +93,13 @@ def test_a_compressed_array_is_smaller_and_everybody_reads_it(run_dir: Path, tmp
             assert (last.get("T", sel=sel) == field[sel]).all(), sel
         assert (run.series("T", sel=np.s_[100:110, 2, 3]) == field[100:110, 2, 3]).all()
         assert (last.to_xarray()["T"].values == field).all()
+        assert (last["room"] == field).all() and (last["M"] == field).all()
+        assert (last["e/position"] == field.ravel()).all()
+        assert (last.map("noise") == arrays["noise"]).all() and (last.map("few") == arrays["few"]).all()
+        with pytest.raises(
+            fb.BadArgument, match='"T" of step 1 is compressed, and no memory over its file; read'
+        ):
+            last.map("T")
     command("verify", run_dir)
     command("export", run_dir, "T", "--to", "netcdf", "-o", tmp_path / "out.nc")
     with h5py.File(tmp_path / "out.nc") as f:
@@ -105,6 +120,7 @@ for step in range(2):
         s.put("F", np.asfortranarray(whole[:, mine.start // 3:mine.stop // 3]),
               offset=(0, mine.start // 3), shape=(900, 300), compress="gzip")
         s.particles("e", position={"x": whole[mine, 0]}, offset="append", compress="gzip")
+        s.put("H", whole[mine], offset=(mine.start, 100), shape=(900, 700), fill=-1, compress="gzip")
     s.wait(60)
 """
 
@@ -115,16 +131,21 @@ def test_pieces_of_ranks_are_compressed_each_and_make_one_array(run_dir: Path, p
     x, y = np.meshgrid(np.arange(900.0), np.arange(300.0), indexing="ij")
     whole = np.floor(x + y / 10)
     assert sorted(p["rank"] for p in pieces(run_dir, 1, "T") if p["chunks"]) == [0, 1, 2]
+    nobodys = [p for p in pieces(run_dir, 1, "H") if p["rank"] > 2]
+    assert max(len(p["chunks"]["stored"]) for p in nobodys) > 1
+    filled = np.full((900, 700), -1.0)
+    filled[:, 100:400] = whole
     with fb.open(run_dir, "r") as run:
         last = run.snapshots[-1]
-        assert (last["T"] == whole).all() and (last["F"] == whole).all()
+        assert (last["T"] == whole).all() and (last["F"] == whole).all() and (last["H"] == filled).all()
+        assert (last.get("H", sel=np.s_[300:720:7, 90:110]) == filled[300:720:7, 90:110]).all()
         assert (last.get("T", sel=np.s_[340:720:3, 7]) == whole[340:720:3, 7]).all()
         assert (last.get("F", sel=np.s_[5, 100:250]) == whole[5, 100:250]).all()
         found = last.stats("T")
         assert found is not None and (found.min, found.max, found.nans) == (0.0, whole.max(), 0)
         assert found.mean == pytest.approx(whole.mean(), rel=1e-14)
     with h5py.File(step_file(run_dir, 1)) as f:
-        assert (f["T"][()] == whole).all() and (f["F"][()] == whole).all()
+        assert (f["T"][()] == whole).all() and (f["F"][()] == whole).all() and (f["H"][()] == filled).all()
         assert (f["data/1/meshes/T"][()] == whole).all() and "VTKHDF" in f
         assert (f["e/position/x"][()] == whole[:, 0]).all()
     command("verify", run_dir)

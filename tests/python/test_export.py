@@ -142,7 +142,7 @@ def test_zarr_has_one_chunk_a_snapshot_of_little_endian_bytes(shell: Shell) -> N
     assert about["shape"] == [3, 8, 4] and about["data_type"] == "float64"
     assert about["chunk_grid"]["configuration"]["chunk_shape"] == [1, 8, 4]
     assert about["dimension_names"] == ["step", "x", "y"]
-    assert about["attributes"] == {"long_name": "field", "units": "V/m"}
+    assert about["attributes"] == {"long_name": "field", "units": "V/m", "coordinates": "time"}
     assert json.loads((root / "x" / "zarr.json").read_text())["dimension_names"] == ["x"]
     assert json.loads((root / "turned" / "zarr.json").read_text())["dimension_names"] == [
         "step",
@@ -318,7 +318,7 @@ def test_a_damaged_or_hostile_file_leaves_no_run(shell: Shell) -> None:
         (text.replace('"shape":[5,1]', '"shape":[5,2]', 1), "ends after"),
         (text.replace('"dtype":"u64"', '"dtype":"u65"', 1), "is not a dtype"),
         ("forebay-text 1\narray {}\n", "its JSON is not understood"),
-        ("forebay-text 2\n", "does not begin with"),
+        ("forebay-text 3\n", "does not begin with"),
         ('forebay-text 1\narray {"name":"a","dtype":"i8","shape":[]}\n', "write it behind the line"),
         ("PK\x03\x04", "no ZIP archive"),
         ("\x00", "none of the files that are known"),
@@ -331,3 +331,149 @@ def test_a_damaged_or_hostile_file_leaves_no_run(shell: Shell) -> None:
     assert "there is no snapshot 7" in shell.ask("export", "a", "--to", "npz", "--steps", "7", status=1)
     shell.ask("import", "a.txt", "b")
     assert "replace it with --force" in shell.ask("import", "a.txt", "b", status=1)
+
+
+def test_meshes_particles_and_steps_of_histories_leave_as_text_and_come_back(shell: Shell) -> None:
+    def write(name: str, spacing: float, mass: float, place: float) -> None:
+        with fb.open(shell.folder / name, "w") as run:
+            t = run.table("h", columns={"step": "i64"}, history=True)
+            for step in run.steps(4):
+                with run.snapshot(step) as s:
+                    ones = np.ones((4, 5))
+                    s.mesh("rho", ones, spacing=(0.1, spacing), origin=(3.0, 0.0))
+                    s.mesh(
+                        "E",
+                        {"x": ones, "y": ones},
+                        spacing=1.0,
+                        position={"x": (place, 0.0), "y": (0.0, 0.5)},
+                    )
+                    s.particles("e", position=np.ones((3, 2)), mass=mass, units={"mass": "kg"})
+                t.insert((step,))
+
+    write("a", 2.0, 9.1e-31, 0.5)
+    shell.ask("export", "a", "--to", "text")
+    shell.ask("import", "a.txt", "b")
+    assert "the same" in shell.ask("diff", "a", "b", "--read-all")
+    with fb.open(shell.folder / "b") as b:
+        snap = b.snapshots[-1]
+        assert snap.grid("rho") == {"dims": ("x", "y"), "spacing": (0.1, 2.0), "origin": (3.0, 0.0)}
+        assert snap.grid("E")["position"] == {"x": (0.5, 0.0), "y": (0.0, 0.5)}
+        assert snap["e"]["mass"] == 9.1e-31 and snap["E"]["x"].shape == (4, 5)
+        species = snap.dataset("e/position").species
+        assert species is not None and species["constants"]["mass"] == {"value": 9.1e-31, "units": "kg"}
+        with pytest.raises(fb.NotFound, match="no mesh 'e/position'"):
+            snap.grid("e/position")
+        # A restart takes back the rows of the steps behind it.
+        t = b.table("h")
+        steps = [row["fb_step"] for row in b.sql("SELECT fb_step FROM h ORDER BY rowid")]
+        for step in b.steps(6, start=b.restart()):
+            t.insert((step,))
+        assert steps == [0, 1, 2, 3] and t.select()["step"].tolist() == [0, 1, 2, 3, 4, 5]
+    for name, change, differs in (
+        ("c", (3.0, 9.1e-31, 0.5), 'of its mesh "spacing": [0.1,2.0] and [0.1,3.0]'),
+        ("d", (2.0, 1.0, 0.5), 'of its species "constants"'),
+        ("f", (2.0, 9.1e-31, 0.25), 'of its mesh "position"'),
+    ):
+        write(name, *change)
+        assert differs in ended(shell.start("diff", "a", name), 1)[0]
+    # Components and names of what is not there.
+    assert "2 arrays" in shell.ask("export", "a", "E", "--to", "npz", "-o", "E.npz")
+    assert "the same: 8 arrays" in shell.ask("diff", "a", "b", "E")
+    assert "E_x" in shell.ask("show", "a", "E", "--step", "1") and "mass" in shell.ask(
+        "show", "a", "e", "--step", "1"
+    )
+    for words, said in (
+        (("export", "a", "rho", "nosuch", "--to", "npz"), "nothing there is called nosuch"),
+        (("export", "a", "h", "--to", "npz"), '"h" is a table, and'),
+        (("export", "a", "rho", "--to", "csv"), '"rho" is an array of snapshots, and'),
+        (("export", "a", "h", "--to", "text", "--steps", "1"), "--steps chooses within snapshots only"),
+    ):
+        assert said in shell.ask(*words, status=1)
+    assert "nosuch" in ended(shell.start("diff", "a", "b", "rho", "nosuch"), 2)[1]
+    shell.ask("export", "a", "--to", "netcdf")
+    with xr.open_dataset(shell.folder / "a.nc", engine="h5netcdf") as ds:
+        # Two meshes that lie elsewhere on axes of one name have no coordinates; E alone has.
+        assert "x" not in ds.coords and {"step", "time"} <= set(ds.coords) and "time" not in ds.data_vars
+    shell.ask("export", "a", "rho", "--to", "netcdf", "--force")
+    with xr.open_dataset(shell.folder / "a.nc", engine="h5netcdf") as ds:
+        np.testing.assert_allclose(ds["x"].values, 3.0 + 0.1 * np.arange(4), rtol=1e-15)
+        assert ds["y"].values.tolist() == [0.0, 2.0, 4.0, 6.0, 8.0]
+
+
+def test_texts_are_coordinates_of_their_axis_in_what_xarray_opens(shell: Shell) -> None:
+    with fb.open(shell.folder / "a", "w") as run:
+        for step in (0, 1):
+            with run.snapshot(step, 0.5 * step) as s:
+                s.put("T", np.ones((2, 3)), dims=("x", "sp"), coords={"sp": ["e", "p", "He"]})
+                s.put("half", np.ones(2, "f2"))
+        assert "sp" not in run.to_xarray().attrs.get("left_out", "") and "sp" in run.to_xarray().coords
+    shell.ask("export", "a", "--to", "netcdf")
+    with xr.open_dataset(shell.folder / "a.nc", engine="h5netcdf") as ds:
+        assert ds["T"].dims == ("step", "x", "sp") and ds["sp"].dims == ("sp",)
+        assert [str(np.char.decode(v) if isinstance(v, bytes) else v) for v in ds["sp"].values] == [
+            "e",
+            "p",
+            "He",
+        ]
+    shell.ask("export", "a", "--to", "zarr")
+    described = [
+        json.loads((shell.folder / "a.zarr" / name / "zarr.json").read_text()) for name in ("T", "sp")
+    ]
+    assert [d["dimension_names"] for d in described] == [["step", "x", "sp"], ["sp", "size_2"]]
+    assert described[0]["attributes"]["coordinates"] == "time"
+
+
+def test_an_export_stays_out_of_runs_and_clears_away_what_dead_ones_have_left(shell: Shell) -> None:
+    with fb.open(shell.folder / "a", "w") as run:
+        for step in range(20):
+            with run.snapshot(step) as s:
+                s.put("E", np.ones(2**17))
+    file = shell.folder / "a.fb" / "steps" / "0000000005.h5"
+    was = file.read_bytes()
+    for words in (
+        ("--to", "npz", "-o", file),
+        ("--view", file),
+        ("--to", "npz", "-o", "a.fb/catalog.sqlite"),
+    ):
+        assert "is within the run" in shell.ask("export", "a", *words, "--force", status=1)
+    assert file.read_bytes() == was
+    dead = shell.start("export", "a", "--to", "text")
+    until(lambda: any(name.endswith(".tmp") for name in shell.names()), what="the file in the making")
+    dead.kill()
+    dead.communicate()
+    assert any(name.endswith(".tmp") for name in shell.names())
+    shell.ask("export", "a", "--to", "text", "--steps", "1", "--force")
+    assert shell.names() == ["a.fb", "a.txt"]
+
+
+def test_an_import_takes_large_arrays_and_those_of_a_step_once_and_names_what_is_compressed(
+    shell: Shell,
+) -> None:
+    with h5py.File(shell.folder / "gz.h5", "w") as f:
+        f.create_dataset("z", data=np.arange(1000.0), compression="gzip", shuffle=True)
+    with h5py.File(shell.folder / "some.h5", "w") as f:
+        f.create_dataset("z", data=np.arange(1000.0), shuffle=True, chunks=True)
+        f.create_dataset("lzf", data=np.arange(1000.0), compression="lzf")
+    exe = forebay_exe()
+    assert exe is not None
+
+    def bare(*words: str, status: int = 0) -> str:
+        """The command without what other packages let HDF5 load, and with a small buffer."""
+        env = ("/usr/bin/env", "-u", "HDF5_PLUGIN_PATH", "FOREBAY_BUFFER=16MiB")
+        out, err = ended(shell.place.start(*env, str(exe), *words, cwd=shell.folder), status)
+        return out + err
+
+    err = bare("import", "some.h5", "b")
+    assert "filter 32000" in err and "h5repack" in err and "/" not in err.split("passed over", 1)[1]
+    said = bare("import", "gz.h5", "c", status=1)
+    assert "nothing of it is kept" in said and "filter 1 of HDF5" in said
+    assert "c.fb" not in shell.names()
+    with fb.open(shell.folder / "a", "w") as run, run.snapshot(5) as s:
+        s.mesh("rho", np.ones((4, 5)))
+        s.particles("e", position=np.ones((3, 2)))
+    assert "2 arrays" in shell.ask("import", "a.fb/steps/0000000005.h5", "d")
+    with fb.open(shell.folder / "b", "r") as b:
+        assert b["z"].tolist() == list(range(1000))
+    assert "what came before" not in bare("import", "gz.h5", "b", status=1)
+    np.save(shell.folder / "big.npy", np.zeros(2**21))
+    assert "1 array" in bare("import", "big.npy", "e")

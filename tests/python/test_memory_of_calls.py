@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import forebay as fb
@@ -18,6 +20,18 @@ import forebay as fb
 @fb.service("in x:f64[n], out total:f64")
 def total(x):
     return float(x.sum())
+
+@fb.service("in x:u8[n], out total:i64")
+def count(x):
+    return len(x)
+
+@fb.service("in n:i64, out some:bytes")
+def bytes_of(n):
+    return bytes(n)
+
+@fb.service("in n:i64, out some:str")
+def text_of(n):
+    return "x" * n
 
 @fb.service("in seconds:f64")
 def sleep(seconds):
@@ -56,3 +70,36 @@ def test_memory_of_many_small_arguments_goes_back_although_the_calls_are_kept(cl
     assert fb.wait_all(kept)[1:] == [len(x)] * 200
     assert resident() - before > 60, "it was taken"
     until(lambda: resident() - before < 20, what="the end of their use")
+
+
+SHORT_OF_MEMORY = """
+import resource
+import forebay as fb
+import numpy as np
+
+client = fb.connect(wait=20)
+x = np.zeros(48 << 20, dtype="u1")
+assert client.call("count", x) == len(x) and client.call("bytes_of", 3) == bytes(3)
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (24 << 20),) * 2)
+for wants in (
+    lambda: client.call("bytes_of", 40 << 20),
+    lambda: client.call("text_of", 40 << 20),
+    lambda: client.call_async("count", x, transfer="copy").wait(),
+    lambda: next(client.map("count", [x])),
+    lambda: client.call("count", x[::2]),
+):
+    try:
+        print("had", wants())
+    except fb.Full as e:
+        print("Full", "ulimit -v" in str(e) or str(e))
+print(client.call("bytes_of", 3))
+"""
+
+
+def test_a_program_without_memory_hears_so_of_each_large_copy_and_goes_on(client: fb.Client) -> None:
+    ran = subprocess.run([sys.executable, "-c", SHORT_OF_MEMORY], capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 0, (ran.stdout, ran.stderr)
+    *told, last = ran.stdout.splitlines()
+    assert set(told) <= {"Full True", f"had {24 << 20}", f"had {48 << 20}"} and len(told) == 5, ran.stdout
+    assert told[:2] == ["Full True"] * 2 and last == str(bytes(3)), ran.stdout

@@ -169,9 +169,8 @@ def test_the_file_of_a_step_has_what_vtk_reads(run_dir: Path) -> None:
 def test_meshes_of_both_orders_keep_their_axes(run_dir: Path) -> None:
     with fb.open(run_dir) as run, run.snapshot(1) as s:
         s.mesh("c", EX, spacing=(0.2, 2.0), origin=(0.0, 10.0))
-        native = s._native.allocate
-        said = '{"dims": ["u", "v"], "mesh": {"name": "f", "spacing": [0.2, 2.0], "origin": [0.0, 10.0]}}'
-        room = native("f", [6, 3], "f64", True, "", False, None, None, (said, []), "refuse", "none")
+        grid = {"dims": ("u", "v"), "spacing": (0.2, 2.0), "origin": (0.0, 10.0)}
+        room = s.allocate_mesh("f", (6, 3), order="F", **grid)
         room[:] = EX
         s.mesh("g", EX.T, dims=("y", "x"))
     with fb.open(run_dir, "r") as run:
@@ -285,6 +284,16 @@ except fb.Conflict:
     place.command("verify", run_dir)
 
 
+def test_what_readers_have_no_type_for_hides_no_other_mesh(run_dir: Path) -> None:
+    with fb.open(run_dir) as run:
+        with run.snapshot(1) as s:
+            s.mesh("half", EX.astype("f2"))
+            s.mesh("T", EX)
+        assert any("half" in text and "no f16" in text for text in messages(run))
+    with h5py.File(file_of(run_dir, 1)) as f:
+        assert list(f["data/1/meshes"]) == ["T"] and "half" in f
+
+
 def test_what_has_no_even_grid_is_in_the_run_alone_and_that_is_said_once(run_dir: Path) -> None:
     with fb.open(run_dir) as run:
         for step in (1, 2):
@@ -313,7 +322,7 @@ def test_what_has_no_even_grid_is_in_the_run_alone_and_that_is_said_once(run_dir
         ("E", np.ones((1, 1, 1, 1)), {}, "name each of them"),
         ("E", EX, {"spacing": (1.0,)}, "has 1 numbers"),
         ("E", EX, {"spacing": (1.0, -1.0)}, "not positive"),
-        ("E", EX, {"origin": np.nan}, "not finite"),
+        ("E", EX, {"origin": np.nan}, "finite numbers"),
         ("E", EX, {"spacing": "wide"}, "one for each axis"),
         ("E", EX, {"position": 1.0}, "leaves the cell"),
         ("E", {"x": EX}, {"position": {"z": 0.5}}, "no such component"),
@@ -414,3 +423,31 @@ def test_units_have_the_factor_and_the_dimension_that_pint_knows(run_dir: Path) 
             assert there["unitDimension"].tolist() == powers, unit
             # pint counts mass in grams nowhere: its base is the kilogram.
             np.testing.assert_allclose(there["unitSI"], float(known.magnitude), rtol=1e-6, err_msg=unit)
+
+
+def test_what_is_filled_in_place_is_a_mesh_or_a_record_as_what_is_put(run_dir: Path) -> None:
+    with fb.open(run_dir) as run, run.snapshot(1) as s:
+        s.mesh("E", {"x": EX}, spacing=0.5, units="V/m")
+        Ey = s.allocate_mesh("E", (6, 3), component="y", spacing=0.5, position=(0.0, 0.5), units="V/m")
+        Ey[:] = EY
+        s.allocate_mesh("rho", (3, 3), "f4", spacing=0.5, offset=(0, 0), global_shape=(6, 3), fill=0)[:] = 1
+        s.particles("e", {"x": P["x"]}, mass=2.0)
+        v = s.allocate_particles("e", "velocity", (N, 2), units="m/s", attrs={"half": True})
+        v[:] = 3
+        for act, text in (
+            (lambda: s.allocate_mesh("E", 6, component="z", spacing=0.5), "not of one mesh"),
+            (lambda: s.allocate_mesh("n", (6, 3), position=(0, 1)), "leaves the cell"),
+            (lambda: s.allocate_particles("e", "a", (N, 4)), "side by side"),
+            (lambda: s.allocate_particles("e", "b", N, offset=0), "go together"),
+        ):
+            with pytest.raises(fb.Error, match=text):
+                act()
+    with h5py.File(file_of(run_dir, 1)) as f:
+        it = f["data/1"]
+        np.testing.assert_array_equal(it["meshes/E/y"][:], EY)
+        assert it["meshes/E/y"].attrs["position"].tolist() == [0.0, 0.5]
+        np.testing.assert_array_equal(it["meshes/rho"][:], [[1] * 3] * 3 + [[0] * 3] * 3)
+        assert it["particles/e/velocity"]["y"][:].tolist() == [3.0] * N
+        assert it["particles/e/mass"].attrs["value"] == 2.0
+    with fb.open(run_dir, "r") as run:
+        assert run.snapshots.at(1).attrs("e/velocity") == {"half": True}

@@ -36,6 +36,11 @@ def look(x):
 def blank(n, y):
     y[:] = 0
 
+@fb.service("inout x:f64[n]")
+def linger(x):
+    time.sleep(1.0)
+    x += 1.0
+
 @fb.service("in seconds:f64")
 def sleep(seconds):
     time.sleep(seconds)
@@ -167,6 +172,16 @@ def _fits(client: fb.Client, nbytes: int) -> bool:
 def test_a_lost_server_takes_its_arrays_along(client: fb.Client) -> None:
     x = client.put(np.ones(1000))
     os.kill(client.call("look", x)[1], signal.SIGKILL)
+
+    def is_lost() -> bool:
+        try:
+            x.get()
+        except fb.ServerLost:
+            return True
+        return False
+
+    # Its memory is here as long as nobody has looked, which is done every ten milliseconds.
+    until(is_lost, what="the news of the death")
     for use in (x.get, lambda: client.call("look", x)):
         with pytest.raises(fb.ServerLost) as error:
             use()
@@ -240,6 +255,21 @@ def test_an_array_that_the_program_has_forgotten_stays_until_its_tasks_are_over(
             yield client.put(np.full(600, float(n)))
 
     assert [looked[0] for looked in client.map("look", inputs())] == [False] * 50
+
+
+@pytest.mark.parametrize("count", [3, 100_000])
+def test_an_array_is_put_and_got_at_once_while_the_only_worker_runs_a_call_that_does_not_use_it(
+    client: fb.Client, count: int
+) -> None:
+    x, used = client.put(np.zeros(count)), client.put(np.zeros(count))
+    running = client.call_async("linger", used)
+    x.put(np.arange(float(count)))
+    x[1] = 7.0
+    assert x[2] == 2.0 and x.get()[1] == 7.0
+    assert not running.done(), "it waited for the call"
+    # One that the call uses has its turn behind it.
+    assert used[0] == 1.0 and running.done()
+    running.wait()
 
 
 SHORT_OF_MEMORY = """

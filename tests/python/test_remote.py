@@ -280,6 +280,8 @@ def test_a_large_array_is_read_whole_and_in_part_with_little_memory_there(agent:
         assert (run["fortran"] == big[:200]).all()
         assert (run.get("big", sel=np.s_[3:500:7, 5:9]) == big[3:500:7, 5:9]).all()
         assert (run.get("big", sel=np.s_[-1]) == big[-1]).all()
+        with pytest.raises(fb.BadArgument, match=r"another host.*read it"):
+            run.map("big")
         with run.snapshot(0) as s:
             s.put("big", big)
         assert (run.snapshots[-1].get("big", sel=np.s_[:, 17]) == big[:, 17]).all()

@@ -15,6 +15,7 @@ import forebay as fb
 import numpy as np
 import pytest
 from conftest import Agent, Place
+from places import until
 
 pytestmark = pytest.mark.usefixtures("owner")
 
@@ -311,6 +312,32 @@ def test_a_snapshot_larger_than_all_buffers_is_written_as_it_goes(run_dir: Path)
         for name, part in parts.items():
             np.testing.assert_array_equal(kept[name], part)
         np.testing.assert_array_equal(run.snapshots.at(2)["whole"], whole)
+
+
+BUSY = """if True:
+    import os, sys, forebay as fb, numpy as np
+    run = fb.open(sys.argv[1], buffer="8MiB")
+    for step, n in enumerate((10, 400_000)):
+        with run.snapshot(step) as s:
+            s.put("x", np.ones(n))
+        while not os.path.exists(os.path.join(sys.argv[1], "steps", f"{step:010}.h5")):
+            pass
+    print("written")
+"""
+
+
+def test_a_snapshot_is_written_while_its_program_never_rests_and_calls_nothing(
+    place: Place, run_dir: Path
+) -> None:
+    assert place.run_python(BUSY, run_dir) == "written\n"
+
+
+def test_the_first_arrays_of_a_snapshot_are_written_while_it_is_taken(run_dir: Path) -> None:
+    with fb.open(run_dir, buffer="16MiB") as run, run.snapshot(0) as s:
+        s.put("x", np.ones(500_000))
+        s.put("y", np.ones(500_000))
+        until(lambda: run.stats()["hidden_s"] > 0)
+        assert list(run_dir.glob("steps/*.tmp")) and not list(run_dir.glob("steps/*.h5"))
 
 
 def test_room_that_is_not_there_cannot_be_allocated(run_dir: Path) -> None:

@@ -59,7 +59,7 @@ def test_energy_and_momentum_are_conserved(uninterrupted: dict[str, Any]) -> Non
 
 def test_a_snapshot_holds_everything_with_units(uninterrupted: dict[str, Any]) -> None:
     names = {key.split("/", 1)[1] for key in uninterrupted["content"] if key.startswith("20/")}
-    beams = {f"electrons/beam{n}/{what}" for n in (1, 2) for what in "xv"}
+    beams = {f"electrons_beam{n}/{what}/x" for n in (1, 2) for what in ("position", "velocity")}
     assert names == {"x", "E", "phi", "rho"} | beams
     assert len(uninterrupted["content"]["history"]) == 600
     assert ("beam1.drift", "1.0") in uninterrupted["content"]["input"]

@@ -15,6 +15,7 @@ const SOURCES: &[(&str, &[&str])] = &[
     ("crates/forebay/src/table.rs", &["Table"]),
     ("crates/forebay/src/calls.rs", &[""]),
     ("crates/client/src/run/step.rs", &["StepWriter", "Allocated"]),
+    ("crates/client/src/run/meshes.rs", &["StepWriter"]),
     ("crates/client/src/run/looping.rs", &["LoopHead"]),
     ("crates/client/src/run/diagram.rs", &["Diagram"]),
     ("crates/client/src/run/steer.rs", &["Parameter"]),

@@ -280,6 +280,11 @@ typedef struct {
     /* Which complete snapshots stay: "last 5", "every 10" (by number), or both: "last 5, every 100"; NULL: all. What may be
        gone on from stays, too: checkpoints, where the run began and went back to, the newest one. All ranks say the same. */
     const char *keep;
+    /* Whether this program is none of the ranks: it puts data sets, changes attributes, inserts into tables and says
+       messages beside them, while nothing in their run waits for it; mode "r+", on the host of the run, a buffer of
+       8 MiB if 0 is given. Snapshots, restarts, loops, parameters, diagrams and rows of histories fail with
+       FB_BAD_ARGUMENT. fb_rank gives 0 and 0. */
+    int client;
 } fb_open_opts;
 
 /* Figures of a run. What a figure means when there is none yet stands beside it. */
@@ -327,6 +332,8 @@ typedef struct {
     int64_t embedded;
     /* 1 when the buffer lies in shared memory, 0 when that had no room and it is a file. */
     int64_t in_memory;
+    /* Elements of snapshots that no rank put, and that have the value of fb_piece_opts.fill. */
+    int64_t filled_elements;
     /* Bytes that were to be compressed and went out as they were, for the buffers were nearly full. */
     int64_t uncompressed_bytes;
 } fb_stats;
@@ -350,7 +357,7 @@ fb_status fb_run_close(fb_run *run);
    nothing. */
 fb_status fb_run_close_unfinished(fb_run *run);
 
-/* This rank and the number of ranks; either may be NULL. */
+/* This rank and the number of ranks, 0 and 0 of a client; either may be NULL. */
 fb_status fb_rank(fb_run *run, int32_t *rank, int32_t *ranks);
 
 /* The directory of the run, absolute; free it with fb_free. */
@@ -446,6 +453,17 @@ fb_status fb_put_if_version(fb_run *run,
 /* Reads a data set into `array`. Dtype and shape must be those stored (fb_info tells them); otherwise
    FB_BAD_ARGUMENT, and nothing is written. */
 fb_status fb_get(fb_run *run, const char *name, int64_t set, const fb_array *array);
+
+/* A data set as memory that is read when it is touched, so it may be larger than what there is of memory; it is not to be
+   written. `dtype` is what the program expects; otherwise FB_BAD_ARGUMENT. `array` gets what it is: `strides` are NULL, or
+   those of an array whose first index runs fastest. It stays as it is when the data set is put again, deleted, or the run
+   closed, until fb_free(array.data), which frees its shape, too. No checksums are compared, and small data sets are copied.
+   FB_BAD_ARGUMENT for a run on another host. */
+fb_status fb_map(fb_run *run,
+                 const char *name,
+                 int64_t set,
+                 fb_dtype dtype,
+                 fb_array *array);
 
 /* Reads a part of a data set: from `offset` on, along each axis as many elements as `array` has, every
    `step`-th (NULL: every one). The rank of `array` is that of the data set. */
@@ -581,6 +599,18 @@ typedef struct {
        "last". All ranks say the same, with offset and global. The blocks wait in the buffer until the lower ranks have
        ended the snapshot. */
     const char *overlap;
+    /* Of a mesh (fb_snapshot_mesh): the distance from one point to the next along each axis, as many numbers as there are
+       axes; NULL: as coords have it, or 1. */
+    const double *spacing;
+    /* Of a mesh: where its first point is, a number for each axis; NULL: as coords have it, or 0. */
+    const double *origin;
+    /* Of a mesh: where in its cell the field is, as a part of the spacing from 0 to less than 1, a number for each
+       axis; NULL: 0. */
+    const double *position;
+    /* The value of elements that no rank puts, one number or truth value, FB_ONE(&missing, FB_F64); NULL: the blocks of all
+       ranks must cover the whole. Given with offset and global; it must be a value of the array's dtype, is kept as the
+       attribute "_FillValue", and all ranks say the same. fb_run_stats counts such elements. */
+    const fb_array *fill;
     /* "gzip": chunks of about a megabyte are compressed behind the program's back, by threads that run when nobody else
        wants the processor; every reader of HDF5 reads them. What does not become smaller by a twentieth, and less than
        64 KiB, is kept as it is. Not together with overlap. NULL: no. */
@@ -653,6 +683,81 @@ fb_status fb_snapshot_wait(fb_snapshot *snapshot, double timeout);
 
 /* Frees a snapshot's handle; one that is not ended is discarded. NULL is nothing. */
 fb_status fb_snapshot_free(fb_snapshot *snapshot);
+
+/* --- meshes and particles of snapshots ----------------------------------------------------- */
+
+/* A component of a mesh. */
+typedef struct {
+    /* Its name, such as "x"; NULL: the mesh is this one array. */
+    const char *name;
+    /* Its values. */
+    const fb_array *values;
+    /* Where in its cell this component is, a number for each axis; NULL: as fb_piece_opts.position says. */
+    const double *position;
+} fb_component;
+
+/* A record of a species of particles, or a component of one. */
+typedef struct {
+    /* Its name: "position", "momentum", "weighting", "mass". */
+    const char *name;
+    /* Which component of it, such as "x"; NULL: the whole record. */
+    const char *component;
+    /* A number for each particle, of a whole record also up to three of them side by side, {n, 3}; or, without dimensions
+       (FB_ONE), one number for all particles. */
+    const fb_array *values;
+    /* Unit, such as "kg m/s"; NULL: none. */
+    const char *units;
+    /* Attributes as a JSON object; NULL: none. */
+    const char *attrs;
+} fb_record;
+
+/* Copies a field on a regular mesh into the snapshot: readers of openPMD, VTK and ParaView find it in the file of the step.
+
+   The component "x" of the mesh "E" is the array "E_x" of the snapshot; a mesh that is one array has one component without
+   a name. `opts` says units, dims, coords, attrs and overlap of all components, as for fb_snapshot_put_with, and where the
+   points are: spacing, origin, position. Without dims the axes are x, y and z. `offset` and `global` as for
+   fb_snapshot_put. FB_CONFLICT if components of one mesh are not on one grid; FB_BAD_ARGUMENT if readers cannot take it. */
+fb_status fb_snapshot_mesh(fb_snapshot *snapshot,
+                           const char *name,
+                           const fb_component *components,
+                           int ncomponents,
+                           const int64_t *offset,
+                           const int64_t *global,
+                           const fb_piece_opts *opts);
+
+/* A place in the buffer for a field on a regular mesh, or for one `component` of it (NULL: the mesh is one array), to be
+   filled in place, as fb_snapshot_allocate gives it. All else as for fb_snapshot_mesh. */
+fb_status fb_snapshot_allocate_mesh(fb_snapshot *snapshot,
+                                    const char *name,
+                                    const char *component,
+                                    fb_array *array,
+                                    const int64_t *offset,
+                                    const int64_t *global,
+                                    const fb_piece_opts *opts);
+
+/* Copies a species of particles into the snapshot: readers of openPMD, VTK and ParaView find it in the file of the step.
+
+   The component "x" of the record "position" of "electrons" is the array "electrons/position/x" of the snapshot. Each rank
+   gives its own particles: `offset` is FB_APPEND, or the index of the first one, one number, and `global` the number of
+   all; both NULL: they are all there are. FB_BAD_ARGUMENT if readers cannot take it. */
+fb_status fb_snapshot_particles(fb_snapshot *snapshot,
+                                const char *name,
+                                const fb_record *records,
+                                int nrecords,
+                                const int64_t *offset,
+                                const int64_t *global);
+
+/* A place in the buffer for a `record` of a species of particles, or for one `component` of it (NULL: the whole record),
+   to be filled in place, as fb_snapshot_allocate gives it; `opts` says units and attrs. All else as for
+   fb_snapshot_particles, which takes the records that are one number for all. */
+fb_status fb_snapshot_allocate_particles(fb_snapshot *snapshot,
+                                         const char *name,
+                                         const char *record,
+                                         const char *component,
+                                         fb_array *array,
+                                         const int64_t *offset,
+                                         const int64_t *global,
+                                         const fb_piece_opts *opts);
 
 /* --- complete snapshots -------------------------------------------------------------------- */
 
@@ -775,6 +880,13 @@ fb_status fb_snapshot_coords(fb_snapshot *snapshot,
 
 /* Reads one of its arrays. Dtype and shape must be those stored. */
 fb_status fb_snapshot_get(fb_snapshot *snapshot, const char *name, const fb_array *array);
+
+/* One of its arrays as memory that is read when it is touched, as fb_map gives a data set. While it is mapped the file of
+   the snapshot is kept. */
+fb_status fb_snapshot_map(fb_snapshot *snapshot,
+                          const char *name,
+                          fb_dtype dtype,
+                          fb_array *array);
 
 /* Reads a part of one of its arrays, as fb_get_part does. */
 fb_status fb_snapshot_get_part(fb_snapshot *snapshot,
@@ -1787,10 +1899,13 @@ static inline void fb_first_fastest_(fb_dtype dtype, int ndim, const int64_t *sh
 {
     /* Without a sign: extents that are too large are refused by the library. */
     uint64_t next = FB_AS_(uint64_t, fb_dtype_size(dtype));
+    int few = 1;
+    for (int axis = 0; axis < ndim && axis < FB_MAX_RANK; ++axis) few = few && shape[axis] <= 1;
     for (int axis = 0; axis < ndim && axis < FB_MAX_RANK; ++axis) {
         strides[axis] = FB_AS_(int64_t, next);
-        /* The strides of an array without elements tell its order, too. */
-        if (shape[axis] > 1) next *= FB_AS_(uint64_t, shape[axis]);
+        /* The strides of an array without elements tell its order, too, and so do those of a single one. */
+        if (few) next *= 2;
+        else if (shape[axis] > 1) next *= FB_AS_(uint64_t, shape[axis]);
     }
 }
 

@@ -185,13 +185,18 @@ impl fb_arg {
         given::meta(self.dtype, self.order, self.ndim, self.shape.as_ptr(), what)
     }
 
+    /// Whether the elements of the array lie together, in its order.
+    fn is_dense(&self) -> bool {
+        let rank = usize::try_from(self.ndim).unwrap_or(0).min(limits::RANK);
+        self.strides[..rank].iter().all(|s| *s == 0)
+    }
+
     /// Where the elements of the array lie.
     fn around(&self) -> Result<Around> {
         let meta = self.meta("the array")?;
-        let strides = &self.strides[..meta.shape.rank()];
-        match strides.iter().all(|s| *s == 0) {
+        match self.is_dense() {
             true => Around::of(&meta, &Strided::dense(&meta)?.strides()),
-            false => Around::of(&meta, strides),
+            false => Around::of(&meta, &self.strides[..meta.shape.rank()]),
         }
     }
 }
@@ -262,7 +267,7 @@ pub fn places(args: &[fb_arg], params: &[Param], signature: &Signature) -> Resul
 /// Which arrays go as copies of their own: those whose elements lie between the elements of another one, and one of both
 /// is written. The service may write one argument while it reads another: what shares memory is refused.
 fn mixed(args: &[fb_arg], params: &[Param]) -> Result<Vec<usize>> {
-    // Every call comes here: nothing is allocated where nothing is mixed.
+    // Every call comes here: nothing is allocated, and no strides are made of dense arrays, where nothing is mixed.
     let mut mixed = Vec::new();
     // What is no array, or not a good one, is told where it is taken.
     let spread = |at: usize| Spread::of(&args[at], &params[at]);
@@ -273,7 +278,8 @@ fn mixed(args: &[fb_arg], params: &[Param]) -> Result<Vec<usize>> {
             if !(mine.is_written || theirs.is_written) || !meets(&mine.bytes, &theirs.bytes) {
                 continue;
             }
-            if mine.strided.may_meet(mine.bytes.start, &theirs.strided, theirs.bytes.start) {
+            let (one, other) = (args[at].around()?.strided, args[other_at].around()?.strided);
+            if one.may_meet(mine.bytes.start, &other, theirs.bytes.start) {
                 return Err(Error::bad(format!(
                     "the arguments {other_at} and {at} share memory and one is written; pass separate arrays"
                 )));
@@ -286,10 +292,9 @@ fn mixed(args: &[fb_arg], params: &[Param]) -> Result<Vec<usize>> {
     Ok(mixed)
 }
 
-/// Where the elements of an array lie.
+/// Between which addresses the elements of an array lie.
 struct Spread {
     bytes: Range<usize>,
-    strided: Strided,
     is_written: bool,
 }
 
@@ -298,10 +303,15 @@ impl Spread {
         if arg.kind != ARRAY || param.extents.is_none() || arg.data.is_null() {
             return None;
         }
-        let around = arg.around().ok()?;
-        let first = around.lowest(arg.data).ok()?.addr();
-        let bytes = first..first.checked_add(around.len())?;
-        Some(Spread { bytes, strided: around.strided, is_written: param.way.comes() })
+        let (first, len) = match arg.is_dense() {
+            true => (arg.data.addr(), usize::try_from(arg.meta("the array").ok()?.bytes().ok()?).ok()?),
+            false => {
+                let around = arg.around().ok()?;
+                (around.lowest(arg.data).ok()?.addr(), around.len())
+            }
+        };
+        let bytes = first..first.checked_add(len)?;
+        Some(Spread { bytes, is_written: param.way.comes() })
     }
 }
 
@@ -309,11 +319,12 @@ impl Prepared {
     fn take(&mut self, arg: &fb_arg, param: &Param, copy: Option<usize>) -> Result<()> {
         let wanted = if param.way.goes() { IN } else { 0 } | if param.way.comes() { OUT } else { 0 };
         if !(IN..=INOUT).contains(&arg.direction) || arg.direction & wanted != wanted {
+            let way = param.way.word();
             return Err(Error::bad(format!(
-                "its direction is {} and the argument's is {}; use FB_{}_... for it",
-                param.way.word(),
+                "its direction is {way} and the argument's is {}; use FB_{}_... for it, fb::{way}(...) in C++, fb_{way}(...) in \
+                 Fortran, and in a directive of Fortran out(...)",
                 direction(arg.direction),
-                param.way.word().to_uppercase()
+                way.to_uppercase()
             )));
         }
         match (arg.kind, param.extents.is_some()) {
@@ -381,15 +392,14 @@ impl Prepared {
     fn take_array(&mut self, arg: &fb_arg, param: &Param) -> Result<()> {
         let meta = arg.meta("the array")?;
         let comes = param.way.comes();
-        let strides = &arg.strides[..meta.shape.rank()];
-        if strides.iter().all(|s| *s == 0) {
+        if arg.is_dense() {
             self.args.push(match comes {
                 true => Arg::Mut(meta, given::bytes_mut(&meta, arg.data, "data")?),
                 false => Arg::In(meta, given::bytes(&meta, arg.data, "data")?),
             });
             return Ok(());
         }
-        let around = Around::of(&meta, strides)?;
+        let around = arg.around()?;
         let (meta, strided) = around.strided.as_array(meta.dtype, around.strided.order());
         self.args.push(match comes {
             true => Arg::StridedMut(meta, strided, around.write(arg.data)?),

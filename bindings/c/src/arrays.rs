@@ -1,11 +1,12 @@
 //! Arrays of C: what they are and where their elements lie, checked and made into Rust's terms.
 
 use std::ffi::{c_int, c_void};
+use std::ptr;
 
-use forebay::{Array, ArrayMeta, Error, Order, Result, Shape, Strided, View};
+use forebay::{Array, ArrayMeta, DType, Error, MappedArray, Order, Result, Shape, Strided, View};
 
-use crate::given;
 use crate::kinds::fb_dtype;
+use crate::{given, memory};
 
 /// An array of the caller's. What is put is only read; what is got is written.
 #[repr(C)]
@@ -22,6 +23,37 @@ pub struct fb_array {
     pub strides: *const i64,
     /// The element whose indices are all 0.
     pub data: *mut c_void,
+}
+
+impl fb_array {
+    /// Describes an array in place; its extents and strides are in what comes with it, which is to be kept as long.
+    pub fn over(meta: &ArrayMeta, data: *mut c_void) -> (fb_array, Box<[i64]>) {
+        let (rank, is_f) = (meta.shape.rank(), meta.order == Order::F);
+        let mut extents = Vec::with_capacity(if is_f { 2 * rank } else { rank });
+        extents.extend(meta.shape.extents().iter().map(|extent| *extent as i64));
+        if is_f {
+            let item = meta.dtype.size() as i64;
+            extents.extend(meta.shape.strides(Order::F)[..rank].iter().map(|step| *step as i64 * item));
+        }
+        let extents = extents.into_boxed_slice();
+        let shape = extents.as_ptr();
+        let strides = if is_f { shape.wrapping_add(rank) } else { ptr::null() };
+        (fb_array { dtype: meta.dtype as fb_dtype, ndim: rank as c_int, shape, strides, data }, extents)
+    }
+}
+
+/// Gives an array that is mapped to the caller, if it is of the dtype that he expects.
+pub fn give_mapped(name: &str, wanted: DType, mapped: MappedArray) -> Result<fb_array> {
+    if mapped.meta.dtype != wanted {
+        return Err(Error::bad(format!(
+            "{name:?} is {}, not of dtype {wanted}; fb_info tells dtype and shape",
+            mapped.meta
+        )));
+    }
+    let first = mapped.as_ptr();
+    let (array, extents) = fb_array::over(&mapped.meta, first.cast_mut().cast());
+    memory::give_kept(first, (mapped, extents));
+    Ok(array)
 }
 
 /// An array of the caller's, checked.
@@ -111,9 +143,13 @@ impl Given {
 }
 
 /// The order in which elements lie. Axes of one element count: what ranks have of one array lies in one order, however
-/// little it is.
+/// little it is. Strides that are right for both orders, of at most one element, are those of C.
 fn order_of(shape: &Shape, strides: &[i64]) -> Order {
     let extents = shape.extents();
+    let spans = |axis: usize| i128::from(strides[axis + 1]) * i128::from(extents[axis + 1].max(1));
+    if (1..extents.len()).all(|axis| i128::from(strides[axis - 1]) == spans(axis - 1)) {
+        return Order::C;
+    }
     let grows = |axis: usize| {
         let (here, next) = (strides[axis].unsigned_abs(), strides[axis + 1].unsigned_abs());
         here > 0 && (here < next || (here == next && extents[axis] <= 1))

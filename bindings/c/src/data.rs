@@ -10,7 +10,7 @@ use crate::arrays::{Given, fb_array};
 use crate::fault::{fb_status, status};
 use crate::given::{self, ALL_SETS, Sized0};
 use crate::kinds::{fb_dtype, fb_order, fb_run};
-use crate::{handle, memory};
+use crate::{arrays, handle, memory};
 
 /// Longest name with its zero.
 pub const NAME: usize = limits::NAME_BYTES + 1;
@@ -83,6 +83,8 @@ pub fn describe_array(meta: &ArrayMeta) -> Result<fb_info> {
         units: String::new(),
         attrs: Map::new(),
         dims: Vec::new(),
+        mesh: None,
+        species: None,
         version: 0,
         nbytes: meta.bytes()?,
         stats: None,
@@ -176,6 +178,27 @@ pub extern "C" fn fb_get(
         let name = given::text(name, "name")?;
         let target = Given::of(array, "array")?;
         target.take(name, &object.run.get(name, set, None)?)
+    })
+}
+
+/// A data set as memory that is read when it is touched, so it may be larger than what there is of memory; it is not to be
+/// written. `dtype` is what the program expects; otherwise FB_BAD_ARGUMENT. `array` gets what it is: `strides` are NULL, or
+/// those of an array whose first index runs fastest. It stays as it is when the data set is put again, deleted, or the run
+/// closed, until fb_free(array.data), which frees its shape, too. No checksums are compared, and small data sets are copied.
+/// FB_BAD_ARGUMENT for a run on another host.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_map(
+    run: *mut fb_run,
+    name: *const c_char,
+    set: i64,
+    dtype: fb_dtype,
+    array: *mut fb_array,
+) -> fb_status {
+    status(|| {
+        let object = handle::get(run)?;
+        let (name, out) = (given::text(name, "name")?, given::out(array, "array")?);
+        out.set(arrays::give_mapped(name, given::dtype(dtype)?, object.run.map(name, set)?)?);
+        Ok(())
     })
 }
 

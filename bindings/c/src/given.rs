@@ -37,7 +37,8 @@ pub fn optional_text<'a>(text: *const c_char, what: &str) -> Result<Option<&'a s
 
 /// Several texts.
 pub fn texts<'a>(texts: *const *const c_char, count: c_int, what: &str) -> Result<Vec<&'a str>> {
-    slice(texts, count.into(), what)?.iter().map(|t| text(*t, what)).collect()
+    let texts = slice(texts, count.into(), what)?.iter().enumerate();
+    texts.map(|(at, t)| text(*t, &format!("{what}[{at}]"))).collect()
 }
 
 /// Values one after the other.

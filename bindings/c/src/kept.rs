@@ -8,10 +8,10 @@ use serde_json::Value;
 use crate::arrays::{Given, fb_array};
 use crate::data::{NAME, describe, fb_info, letters, selection};
 use crate::fault::{fb_status, status};
-use crate::kinds::{fb_run, fb_snapshot};
+use crate::kinds::{fb_dtype, fb_run, fb_snapshot};
 use crate::run::RunObject;
 use crate::snapshot::SnapshotObject;
-use crate::{given, handle, memory};
+use crate::{arrays, given, handle, memory};
 
 /// The numbers of the complete snapshots, ascending; free `steps` with fb_free. A single rank sees all
 /// that it ended (this waits for the disk); of several ranks, what is durable.
@@ -395,6 +395,23 @@ pub extern "C" fn fb_snapshot_get(
         let name = given::text(name, "name")?;
         let target = Given::of(array, "array")?;
         target.take(name, &object.kept()?.get(name, None)?)
+    })
+}
+
+/// One of its arrays as memory that is read when it is touched, as fb_map gives a data set. While it is mapped the file of
+/// the snapshot is kept.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_snapshot_map(
+    snapshot: *mut fb_snapshot,
+    name: *const c_char,
+    dtype: fb_dtype,
+    array: *mut fb_array,
+) -> fb_status {
+    status(|| {
+        let object = handle::get(snapshot)?;
+        let (name, out) = (given::text(name, "name")?, given::out(array, "array")?);
+        out.set(arrays::give_mapped(name, given::dtype(dtype)?, object.kept()?.map(name)?)?);
+        Ok(())
     })
 }
 

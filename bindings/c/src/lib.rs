@@ -26,6 +26,7 @@ mod handle;
 mod kept;
 mod kinds;
 mod memory;
+mod meshes;
 mod notices;
 mod parameters;
 mod placement;

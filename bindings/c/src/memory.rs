@@ -54,6 +54,11 @@ pub fn give_values<T: Send + 'static>(mut values: Vec<T>) -> Result<*mut T> {
     Ok(first)
 }
 
+/// Memory that begins at an address and goes when what keeps it is dropped.
+pub fn give_kept(first: *const u8, kept: impl Send + 'static) {
+    given().insert(first.addr(), Box::new(kept));
+}
+
 /// Takes memory back; null is nothing.
 pub fn take_back<T>(memory: *mut T) -> Result<()> {
     if memory.is_null() {

@@ -7,7 +7,7 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use forebay::serve::{Arg, Call};
-use forebay::{ArrayMeta, Code, Error, Order, Result, Scalar};
+use forebay::{ArrayMeta, Code, Error, Result, Scalar};
 
 use crate::arrays::fb_array;
 use crate::fault::{self, fb_status, status};
@@ -60,18 +60,9 @@ impl<'a> Request<'a> {
 
     /// An array in place as C has them; extents and strides are good as long as the request.
     fn described(&mut self, meta: &ArrayMeta, data: *mut c_void) -> fb_array {
-        let (rank, is_f) = (meta.shape.rank(), meta.order == Order::F);
-        let mut extents = Vec::with_capacity(if is_f { 2 * rank } else { rank });
-        extents.extend(meta.shape.extents().iter().map(|extent| *extent as i64));
-        if is_f {
-            let item = meta.dtype.size() as i64;
-            extents.extend(meta.shape.strides(Order::F)[..rank].iter().map(|step| *step as i64 * item));
-        }
-        let extents = extents.into_boxed_slice();
-        let shape = extents.as_ptr();
-        let strides = if is_f { shape.wrapping_add(rank) } else { ptr::null() };
+        let (array, extents) = fb_array::over(meta, data);
         self.extents.push(extents);
-        fb_array { dtype: meta.dtype as fb_dtype, ndim: rank as c_int, shape, strides, data }
+        array
     }
 
     /// A result that is no array is the function's to set; what only comes in stays as it is.

@@ -42,6 +42,11 @@ pub struct fb_open_opts {
     /// Which complete snapshots stay: "last 5", "every 10" (by number), or both: "last 5, every 100"; NULL: all. What may be
     /// gone on from stays, too: checkpoints, where the run began and went back to, the newest one. All ranks say the same.
     pub keep: *const c_char,
+    /// Whether this program is none of the ranks: it puts data sets, changes attributes, inserts into tables and says
+    /// messages beside them, while nothing in their run waits for it; mode "r+", on the host of the run, a buffer of
+    /// 8 MiB if 0 is given. Snapshots, restarts, loops, parameters, diagrams and rows of histories fail with
+    /// FB_BAD_ARGUMENT. fb_rank gives 0 and 0.
+    pub client: c_int,
 }
 
 // SAFETY: numbers and pointers, the size first.
@@ -88,7 +93,8 @@ pub extern "C" fn fb_run_open(
 }
 
 fn open_options(opts: &fb_open_opts) -> Result<OpenOptions> {
-    let mut options = OpenOptions { scratch: opts.scratch != 0, ..OpenOptions::default() };
+    let (scratch, client) = (opts.scratch != 0, opts.client != 0);
+    let mut options = OpenOptions { scratch, client, ..OpenOptions::default() };
     if opts.buffer != 0 {
         options.buffer = opts.buffer;
     }
@@ -156,7 +162,7 @@ fn close(handle: *mut fb_run, how: impl FnOnce(&Run) -> Result<()>) -> fb_status
     })
 }
 
-/// This rank and the number of ranks; either may be NULL.
+/// This rank and the number of ranks, 0 and 0 of a client; either may be NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_rank(run: *mut fb_run, rank: *mut i32, ranks: *mut i32) -> fb_status {
     status(|| {
@@ -243,6 +249,8 @@ pub struct fb_stats {
     pub embedded: i64,
     /// 1 when the buffer lies in shared memory, 0 when that had no room and it is a file.
     pub in_memory: i64,
+    /// Elements of snapshots that no rank put, and that have the value of fb_piece_opts.fill.
+    pub filled_elements: i64,
     /// Bytes that were to be compressed and went out as they were, for the buffers were nearly full.
     pub uncompressed_bytes: i64,
 }
@@ -282,6 +290,7 @@ pub extern "C" fn fb_run_stats(run: *mut fb_run, stats: *mut fb_stats) -> fb_sta
             waiting_for_disk: is("waiting_for_disk", true.into()),
             embedded: is("owner", "embedded".into()),
             in_memory: is("buffer_in", "memory".into()),
+            filled_elements: count("filled_elements"),
             uncompressed_bytes: count("uncompressed_bytes"),
         };
         given::fill(stats, figures, "fb_stats")

@@ -1,5 +1,6 @@
 //! Snapshots being taken.
 
+use std::borrow::Cow;
 use std::ffi::{c_char, c_int};
 use std::ptr;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -7,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use forebay::{
     About, Allocated, ArrayMeta, ArrayOptions, Code, Compression, Coordinate, DType, Description, Error,
-    Kept, Overlap, Place, Result, Snapshot, attribute_among,
+    Grid, Kept, Overlap, Place, Result, Snapshot, attribute_among, attribute_of_array, unit_among,
 };
 
 use crate::arrays::{Given, fb_array};
@@ -101,6 +102,18 @@ pub struct fb_piece_opts {
     /// "last". All ranks say the same, with offset and global. The blocks wait in the buffer until the lower ranks have
     /// ended the snapshot.
     pub overlap: *const c_char,
+    /// Of a mesh (fb_snapshot_mesh): the distance from one point to the next along each axis, as many numbers as there are
+    /// axes; NULL: as coords have it, or 1.
+    pub spacing: *const f64,
+    /// Of a mesh: where its first point is, a number for each axis; NULL: as coords have it, or 0.
+    pub origin: *const f64,
+    /// Of a mesh: where in its cell the field is, as a part of the spacing from 0 to less than 1, a number for each
+    /// axis; NULL: 0.
+    pub position: *const f64,
+    /// The value of elements that no rank puts, one number or truth value, FB_ONE(&missing, FB_F64); NULL: the blocks of all
+    /// ranks must cover the whole. Given with offset and global; it must be a value of the array's dtype, is kept as the
+    /// attribute "_FillValue", and all ranks say the same. fb_run_stats counts such elements.
+    pub fill: *const fb_array,
     /// "gzip": chunks of about a megabyte are compressed behind the program's back, by threads that run when nobody else
     /// wants the processor; every reader of HDF5 reads them. What does not become smaller by a twentieth, and less than
     /// 64 KiB, is kept as it is. Not together with overlap. NULL: no.
@@ -111,43 +124,82 @@ pub struct fb_piece_opts {
 unsafe impl Sized0 for fb_piece_opts {}
 
 /// What a caller says of an array, checked.
-struct Said<'a> {
-    units: &'a str,
+pub struct Said<'a> {
+    units: Cow<'a, str>,
     overlap: Option<Overlap>,
     compress: Option<Compression>,
     description: Description,
     coordinates: Vec<Coordinate<'a>>,
+    points: [(&'static str, *const f64); 3],
 }
 
 impl<'a> Said<'a> {
     /// Of an array of that dtype.
-    fn of(opts: *const fb_piece_opts, dtype: DType) -> Result<Said<'a>> {
-        let opts = given::options(opts, "fb_piece_opts")?;
+    pub fn of(opts: *const fb_piece_opts, dtype: DType) -> Result<Said<'a>> {
+        Said::checked(given::options(opts, "fb_piece_opts")?, dtype)
+    }
+
+    /// Of a record of particles, which has no more.
+    pub fn of_record(units: *const c_char, attrs: *const c_char, dtype: DType) -> Result<Said<'a>> {
+        let none = given::options(ptr::null(), "fb_piece_opts")?;
+        Said::checked(fb_piece_opts { units, attrs, ..none }, dtype)
+    }
+
+    fn checked(opts: fb_piece_opts, dtype: DType) -> Result<Said<'a>> {
         let dims = given::texts(opts.dims, counted(opts.dims, opts.ndims, "dims")?, "dims")?;
         let coords =
             given::slice(opts.coords, counted(opts.coords, opts.ncoords, "coords")?.into(), "coords")?;
-        if dims.is_empty() && !coords.is_empty() {
-            return Err(Error::bad("coords are given without dims; name each axis in dims, in its order"));
-        }
         let mut description =
             Description { dims: dims.iter().map(|d| (*d).to_owned()).collect(), ..Default::default() };
+        let mut units: Cow<str> = given::optional_text(opts.units, "units")?.unwrap_or("").into();
         if let Some(attrs) = given::optional_text(opts.attrs, "attrs")? {
-            for (key, value) in forebay::attributes(attrs)?.into_iter().filter(|(_, value)| !value.is_null())
-            {
+            let mut attrs = forebay::attributes(attrs)?;
+            attrs.retain(|_, value| !value.is_null());
+            if let Some(found) = unit_among(&mut attrs, &units)? {
+                units = found.into();
+            }
+            for (key, value) in attrs {
                 let value = attribute_among(&key, value, dtype)?;
                 description.attrs.insert(key, value);
             }
         }
+        if !opts.fill.is_null() {
+            let of = |e: Error| e.within("fill");
+            let one = Given::of(opts.fill, "fill")?;
+            let value = attribute_of_array(&one.meta, &one.view().map_err(of)?.bytes()).map_err(of)?;
+            description.fill_with(value, dtype)?;
+        }
         Ok(Said {
-            units: given::optional_text(opts.units, "units")?.unwrap_or(""),
+            units,
             overlap: Overlap::parse(given::optional_text(opts.overlap, "overlap")?.unwrap_or("refuse"))?,
             compress: Compression::parse(given::optional_text(opts.compress, "compress")?.unwrap_or("none"))?,
             description,
             coordinates: coords.iter().map(coordinate).collect::<Result<_>>()?,
+            points: [("spacing", opts.spacing), ("origin", opts.origin), ("position", opts.position)],
         })
     }
 
-    fn options(&self, place: Place) -> Result<ArrayOptions<'_>> {
+    /// Where the points of a mesh of so many axes are.
+    pub fn grid(&self, rank: usize) -> Result<Grid<'a>> {
+        let of = |(what, numbers): (&str, *const f64)| match numbers.is_null() {
+            true => Ok(&[][..]),
+            false => given::slice(numbers, rank as i64, what),
+        };
+        let [spacing, origin, position] = self.points;
+        Ok(Grid { spacing: of(spacing)?, origin: of(origin)?, position: of(position)? })
+    }
+
+    /// The same of an array that is no mesh.
+    pub fn plain(self) -> Result<Said<'a>> {
+        match self.points.iter().find(|(_, numbers)| !numbers.is_null()) {
+            None => Ok(self),
+            Some((what, _)) => Err(Error::bad(format!(
+                "{what} says where the points of a mesh are, and this array is none; put it with fb_snapshot_mesh"
+            ))),
+        }
+    }
+
+    pub fn options(&self, place: Place) -> Result<ArrayOptions<'_>> {
         let about = About { description: &self.description, coordinates: &self.coordinates };
         let place = match (place, self.overlap) {
             (place, None) => place,
@@ -158,8 +210,9 @@ impl<'a> Said<'a> {
                 ));
             }
         };
-        let about = (!self.description.is_empty()).then_some(about);
-        Ok(ArrayOptions { units: self.units, place, about, compress: self.compress })
+        let says = !self.description.is_empty() || !self.coordinates.is_empty();
+        let about = says.then_some(about);
+        Ok(ArrayOptions { units: &self.units, place, about, compress: self.compress })
     }
 }
 
@@ -186,8 +239,8 @@ const APPEND: usize = usize::MAX;
 
 /// Where this rank's array lies: without offset and whole it is the whole, FB_APPEND is behind the
 /// arrays of lower ranks.
-fn place(local: &ArrayMeta, offset: *const i64, global: *const i64) -> Result<Place> {
-    let ndim = local.shape.rank() as c_int;
+pub fn place(rank: usize, offset: *const i64, global: *const i64) -> Result<Place> {
+    let ndim = rank as c_int;
     match (offset.addr(), global.addr()) {
         (0, 0) => Ok(Place::Whole),
         (APPEND, _) => Ok(Place::Append),
@@ -271,8 +324,8 @@ pub extern "C" fn fb_snapshot_put_with(
         let object = handle::get(snapshot)?;
         let name = given::text(name, "name")?;
         let given = Given::of(array, "array")?;
-        let said = Said::of(opts, given.meta.dtype)?;
-        let place = place(&given.meta, offset, global)?;
+        let said = Said::of(opts, given.meta.dtype)?.plain()?;
+        let place = place(given.meta.shape.rank(), offset, global)?;
         object.taken()?.0.put(name, given.view()?, said.options(place)?)
     })
 }
@@ -294,16 +347,27 @@ pub extern "C" fn fb_snapshot_allocate(
     status(|| {
         let object = handle::get(snapshot)?;
         let name = given::text(name, "name")?;
-        let meta = Given::of(array, "array")?.dense()?;
-        let wanted = given::value(array, "array")?;
-        let out = given::out(array, "array")?;
-        let said = Said::of(opts, meta.dtype)?;
-        let (snapshot, rooms) = object.taken()?;
-        let room = snapshot.allocate(name, meta, said.options(place(&meta, offset, global)?)?)?;
-        out.set(fb_array { data: room.as_mut_ptr().cast(), ..wanted });
-        rooms.lock().unwrap_or_else(PoisonError::into_inner).push(room);
-        Ok(())
+        lend(&object, array, |snapshot, meta| {
+            let said = Said::of(opts, meta.dtype)?.plain()?;
+            snapshot.allocate(name, meta, said.options(place(meta.shape.rank(), offset, global)?)?)
+        })
     })
+}
+
+/// Gives the caller a place in the buffer for an array, until the snapshot is over.
+pub fn lend(
+    object: &SnapshotObject,
+    array: *mut fb_array,
+    allocate: impl FnOnce(&Snapshot, ArrayMeta) -> Result<Allocated>,
+) -> Result<()> {
+    let meta = Given::of(array, "array")?.dense()?;
+    let wanted = given::value(array, "array")?;
+    let out = given::out(array, "array")?;
+    let (snapshot, rooms) = object.taken()?;
+    let room = allocate(snapshot, meta)?;
+    out.set(fb_array { data: room.as_mut_ptr().cast(), ..wanted });
+    rooms.lock().unwrap_or_else(PoisonError::into_inner).push(room);
+    Ok(())
 }
 
 fn let_go(rooms: &Mutex<Vec<Allocated>>) {

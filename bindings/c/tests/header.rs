@@ -13,6 +13,7 @@ const SECTIONS: &[(&str, &str)] = &[
     ("data", "data sets"),
     ("attrs", "attributes"),
     ("snapshot", "snapshots being taken"),
+    ("meshes", "meshes and particles of snapshots"),
     ("kept", "complete snapshots"),
     ("series", "one array over many steps"),
     ("args", "arguments of calls and of SQL"),

@@ -30,10 +30,13 @@ static inline void fb_first_fastest_(fb_dtype dtype, int ndim, const int64_t *sh
 {
     /* Without a sign: extents that are too large are refused by the library. */
     uint64_t next = FB_AS_(uint64_t, fb_dtype_size(dtype));
+    int few = 1;
+    for (int axis = 0; axis < ndim && axis < FB_MAX_RANK; ++axis) few = few && shape[axis] <= 1;
     for (int axis = 0; axis < ndim && axis < FB_MAX_RANK; ++axis) {
         strides[axis] = FB_AS_(int64_t, next);
-        /* The strides of an array without elements tell its order, too. */
-        if (shape[axis] > 1) next *= FB_AS_(uint64_t, shape[axis]);
+        /* The strides of an array without elements tell its order, too, and so do those of a single one. */
+        if (few) next *= 2;
+        else if (shape[axis] > 1) next *= FB_AS_(uint64_t, shape[axis]);
     }
 }
 

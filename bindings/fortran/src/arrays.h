@@ -98,6 +98,22 @@ typedef struct {
     argument values;
 } coordinate;
 
+/* A component of a mesh; the twin of fb_mesh_component. */
+typedef struct {
+    char name[FB_NAME_ROOM];
+    double position[FB_MAX_RANK];
+    int npositions;
+    argument values;
+} mesh_component;
+
+/* A record of particles, or a component of one; the twin of fb_particle_record. */
+typedef struct {
+    char name[FB_NAME_ROOM];
+    char component[FB_NAME_ROOM];
+    char units[FB_NAME_ROOM];
+    argument values;
+} particle_record;
+
 /* What goes with an array of a snapshot; the twin of said_of_array. */
 typedef struct {
     const char *units;
@@ -105,8 +121,16 @@ typedef struct {
     const char *const *dims;
     const coordinate *coords;
     const char *overlap;
+    const double *spacing, *origin, *position;
+    const fb_array *fill;
     const char *compress;
+    const char *record, *component; /* of particles; of a mesh the component alone */
     int ndims, ncoords;
+    int npoints; /* axes that spacing, origin and position have a number for; 0: they are not given */
+    int kind;
 } said_of_array;
+
+/* What an array of a snapshot is; the values are those of forebay_shim.f90. */
+enum { PLAIN = 0, OF_MESH = 1, OF_PARTICLES = 2 };
 
 #endif

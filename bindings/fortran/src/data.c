@@ -259,7 +259,20 @@ static fb_piece_opts options_of(const said_of_array *said, const struct coordina
                            .ncoords = said->ncoords,
                            .attrs = said->attrs,
                            .overlap = said->overlap,
+                           .spacing = said->spacing,
+                           .origin = said->origin,
+                           .position = said->position,
+                           .fill = said->fill,
                            .compress = said->compress};
+}
+
+/* Whether spacing, origin and position have a number for each axis. */
+static fb_status fit_axes(int given, int ndim)
+{
+    if (given == 0 || given == ndim)
+        return FB_OK;
+    return refuse(FB_BAD_ARGUMENT, "spacing, origin or position has %d numbers, and the mesh has %d axes; give one for each",
+                  given, ndim);
 }
 
 fb_status fbf_snapshot_put(fb_snapshot *snapshot, const char *name, fb_dtype dtype, int truth, const CFI_cdesc_t *array,
@@ -292,10 +305,103 @@ fb_status fbf_snapshot_allocate(fb_snapshot *snapshot, const char *name, fb_dtyp
     fb_status status = coordinates_of(said, &c);
     const fb_piece_opts opts = options_of(said, &c);
     first_fastest(&p, dtype, ndim, local, NULL);
+    const int64_t *at = offset_of(where, offset), *of = where == BLOCK ? global : NULL;
     if (status == FB_OK)
-        status = fb_snapshot_allocate(snapshot, name, &p.array, offset_of(where, offset), where == BLOCK ? global : NULL, &opts);
+        status = fit_axes(said->npoints, ndim);
+    if (status == FB_OK && said->kind == OF_MESH)
+        status = fb_snapshot_allocate_mesh(snapshot, name, said->component, &p.array, at, of, &opts);
+    else if (status == FB_OK && said->kind == OF_PARTICLES)
+        status = fb_snapshot_allocate_particles(snapshot, name, said->record, said->component, &p.array, at, of, &opts);
+    else if (status == FB_OK)
+        status = fb_snapshot_allocate(snapshot, name, &p.array, at, of, &opts);
     coordinates_free(&c);
     return status == FB_OK ? point(pointer, p.array.data, FB_COLUMN_MAJOR, local) : status;
+}
+
+/* An array of a run, or else of a snapshot. */
+fb_status fbf_map(fb_run *run, fb_snapshot *snapshot, const char *name, int64_t set, fb_dtype dtype, CFI_cdesc_t *pointer)
+{
+    fb_array found;
+    fb_status status = snapshot ? fb_snapshot_map(snapshot, name, dtype, &found) : fb_map(run, name, set, dtype, &found);
+    if (status != FB_OK)
+        return status;
+    if (found.ndim != pointer->rank)
+        status = refuse(FB_BAD_ARGUMENT, "%s has rank %d, the pointer rank %d", name, found.ndim, pointer->rank);
+    else
+        status = point(pointer, found.data, found.strides ? FB_COLUMN_MAJOR : FB_ROW_MAJOR, found.shape);
+    if (status != FB_OK)
+        fb_free(found.data);
+    return status;
+}
+
+fb_status fbf_unmap(CFI_cdesc_t *pointer)
+{
+    fb_status status = fb_free(pointer->base_addr);
+    if (status == FB_OK && CFI_setpointer(pointer, NULL, NULL))
+        return refuse(FB_INTERNAL, "the compiler's descriptors refuse a pointer to nothing");
+    return status;
+}
+
+/* One of several arrays as the library takes it; a number for all particles has no axes. */
+static fb_status one_of_several(const char *what, const argument *from, struct passed *passed)
+{
+    if (from->given == UNFIT)
+        return refuse(FB_BAD_ARGUMENT, "the array of %s is not allocated", what);
+    if (from->dtype == FB_STR)
+        return refuse(FB_BAD_ARGUMENT, "%s is text; give numbers", what);
+    if (from->kind != FB_SCALAR)
+        return pass_in(&from->elements, from->dtype, passed);
+    passed->array = (fb_array){.dtype = from->dtype, .data = (void *)(uintptr_t)&from->value};
+    return FB_OK;
+}
+
+fb_status fbf_snapshot_mesh(fb_snapshot *snapshot, const char *name, const mesh_component *components, int count, int where,
+                            const int64_t *offset, const int64_t *global, const said_of_array *said)
+{
+    struct coordinates c;
+    fb_component *made = calloc((size_t)count + 1, sizeof *made);
+    struct passed *passed = calloc((size_t)count + 1, sizeof *passed);
+    fb_status status = coordinates_of(said, &c);
+    const fb_piece_opts opts = options_of(said, &c);
+    if (!made || !passed)
+        status = refuse(FB_FULL, "there is no memory for %d components", count);
+    for (int i = 0; i < count && status == FB_OK; i++) {
+        const mesh_component *one = &components[i];
+        status = one_of_several(*one->name ? one->name : name, &one->values, &passed[i]);
+        if (status == FB_OK)
+            status = fit_axes(one->npositions, passed[i].array.ndim);
+        if (status == FB_OK)
+            status = fit_axes(said->npoints, passed[i].array.ndim);
+        made[i] = (fb_component){.name = one->name, .values = &passed[i].array, .position = one->npositions ? one->position : NULL};
+    }
+    if (status == FB_OK)
+        status = fb_snapshot_mesh(snapshot, name, made, count, offset_of(where, offset), where == BLOCK ? global : NULL, &opts);
+    for (int i = 0; i < count && passed; i++)
+        pass_free(&passed[i]);
+    free(passed);
+    free(made);
+    coordinates_free(&c);
+    return status;
+}
+
+fb_status fbf_snapshot_particles(fb_snapshot *snapshot, const char *name, const particle_record *records, int count, int where,
+                                 const int64_t *offset, const int64_t *global)
+{
+    fb_record *made = calloc((size_t)count + 1, sizeof *made);
+    struct passed *passed = calloc((size_t)count + 1, sizeof *passed);
+    fb_status status = made && passed ? FB_OK : refuse(FB_FULL, "there is no memory for %d records", count);
+    for (int i = 0; i < count && status == FB_OK; i++) {
+        const particle_record *one = &records[i];
+        status = one_of_several(one->name, &one->values, &passed[i]);
+        made[i] = (fb_record){.name = one->name, .component = one->component, .values = &passed[i].array, .units = one->units};
+    }
+    if (status == FB_OK)
+        status = fb_snapshot_particles(snapshot, name, made, count, offset_of(where, offset), where == BLOCK ? global : NULL);
+    for (int i = 0; i < count && passed; i++)
+        pass_free(&passed[i]);
+    free(passed);
+    free(made);
+    return status;
 }
 
 /* --- attributes ------------------------------------------------------------------------------------- */

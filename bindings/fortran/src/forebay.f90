@@ -18,6 +18,7 @@ module forebay
       fb_snapshot, fb_table
   use forebay_places, only: fb_request
   use forebay_shim, only: fb_arg, fb_row_values
+  use forebay_meshes, only: fb_snapshot_mesh, fb_snapshot_particles
   use forebay_int8
   use forebay_int16
   use forebay_int32

@@ -94,6 +94,12 @@ module forebay_library
       type(c_ptr), value :: run, name, array
       integer(c_int64_t), value :: set
     end function lib_get
+    integer(c_int) function lib_map(run, name, set, dtype, array) bind(c, name='fb_map')
+      import
+      type(c_ptr), value :: run, name, array
+      integer(c_int64_t), value :: set
+      integer(c_int), value :: dtype
+    end function lib_map
     integer(c_int) function lib_get_part(run, name, set, offset, step, array) &
         bind(c, name='fb_get_part')
       import
@@ -246,6 +252,32 @@ module forebay_library
       import
       type(c_ptr), value :: snapshot
     end function lib_snapshot_free
+    integer(c_int) function lib_snapshot_mesh(snapshot, name, components, ncomponents, offset, global, opts) &
+        bind(c, name='fb_snapshot_mesh')
+      import
+      type(c_ptr), value :: snapshot, name, components, opts
+      integer(c_int), value :: ncomponents
+      integer(c_int64_t), intent(in), optional :: offset(*), global(*)
+    end function lib_snapshot_mesh
+    integer(c_int) function lib_snapshot_allocate_mesh(snapshot, name, component, array, offset, global, opts) &
+        bind(c, name='fb_snapshot_allocate_mesh')
+      import
+      type(c_ptr), value :: snapshot, name, component, array, opts
+      integer(c_int64_t), intent(in), optional :: offset(*), global(*)
+    end function lib_snapshot_allocate_mesh
+    integer(c_int) function lib_snapshot_particles(snapshot, name, records, nrecords, offset, global) &
+        bind(c, name='fb_snapshot_particles')
+      import
+      type(c_ptr), value :: snapshot, name, records
+      integer(c_int), value :: nrecords
+      integer(c_int64_t), intent(in), optional :: offset(*), global(*)
+    end function lib_snapshot_particles
+    integer(c_int) function lib_snapshot_allocate_particles(snapshot, name, record, component, array, offset, global, opts) &
+        bind(c, name='fb_snapshot_allocate_particles')
+      import
+      type(c_ptr), value :: snapshot, name, record, component, array, opts
+      integer(c_int64_t), intent(in), optional :: offset(*), global(*)
+    end function lib_snapshot_allocate_particles
     integer(c_int) function lib_snapshots(run, steps, count) bind(c, name='fb_snapshots')
       import
       type(c_ptr), value :: run
@@ -346,6 +378,12 @@ module forebay_library
       import
       type(c_ptr), value :: snapshot, name, array
     end function lib_snapshot_get
+    integer(c_int) function lib_snapshot_map(snapshot, name, dtype, array) &
+        bind(c, name='fb_snapshot_map')
+      import
+      type(c_ptr), value :: snapshot, name, array
+      integer(c_int), value :: dtype
+    end function lib_snapshot_map
     integer(c_int) function lib_snapshot_get_part(snapshot, name, offset, step, array) &
         bind(c, name='fb_snapshot_get_part')
       import

@@ -8,6 +8,7 @@ module forebay_logical
   use forebay_base
   use forebay_constants
   use forebay_library
+  use forebay_meshes, only: put_mesh
   use forebay_places
   use forebay_shim
   use forebay_structures

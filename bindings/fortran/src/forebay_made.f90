@@ -42,7 +42,7 @@ contains
     call give_back(run%at, stat, errmsg)
   end subroutine fb_run_close
 
-  !> This rank and the number of ranks.
+  !> This rank and the number of ranks, 0 and 0 of a client.
   subroutine fb_rank(run, rank, ranks, stat, errmsg)
     type(fb_run), intent(in) :: run
     integer(c_int32_t), intent(inout), optional :: rank, ranks

@@ -9,7 +9,7 @@ module forebay_places
   use forebay_structures
   implicit none
   private
-  public :: place_of, part_of, fits, name_column, number_of, about_array, object_of, array_of
+  public :: place_of, place_of_particles, part_of, fits, name_column, number_of, about_array, about_points, object_of, array_of
 
   !> A call as the service's procedure sees it; good until that returns.
   type, public :: fb_request
@@ -19,10 +19,14 @@ module forebay_places
   !> What goes with an array of a snapshot, and what C looks at meanwhile.
   type, public :: described_array
     type(said_of_array) :: said
-    character(kind=c_char), allocatable :: units(:), attrs(:), overlap(:), compress(:)
+    character(kind=c_char), allocatable :: units(:), attrs(:), overlap(:), record(:), component(:), compress(:)
+    real(c_double) :: spacing(FB_MAX_RANK) = 0, origin(FB_MAX_RANK) = 0, position(FB_MAX_RANK) = 0
     character(kind=c_char) :: names(FB_NAME_ROOM, FB_MAX_RANK) = c_null_char
     type(c_ptr) :: dims(FB_MAX_RANK) = c_null_ptr
     type(fb_coordinate), allocatable :: coords(:)
+    type(lib_array_struct) :: fill
+    real(c_double) :: fill_real = 0
+    integer(c_int64_t) :: fill_integer = 0
   end type described_array
 
   !> An attribute of something, or, without a key, all of them.
@@ -35,9 +39,10 @@ module forebay_places
 contains
 
   !> What an array of a snapshot says of itself.
-  function about_array(units, dims, coords, attrs, overlap, compress, made) result(status)
+  function about_array(units, dims, coords, attrs, overlap, fill, compress, made) result(status)
     character(len=*), intent(in), optional :: units, dims(:), attrs, overlap, compress
     type(fb_coordinate), intent(in), optional :: coords(:)
+    class(*), intent(in), optional :: fill
     type(described_array), target, intent(inout) :: made
     integer(c_int) :: status
     integer :: i
@@ -46,6 +51,7 @@ contains
     made%said%attrs = text(attrs, made%attrs)
     made%said%overlap = text(overlap, made%overlap)
     made%said%compress = text(compress, made%compress)
+    if (present(fill)) status = about_fill(fill, made)
     if (present(coords)) then
       made%coords = coords
       made%said%ncoords = size(coords)
@@ -65,6 +71,52 @@ contains
     made%said%dims = c_loc(made%dims)
     made%said%ndims = size(dims)
   end function about_array
+
+  !> The value of elements that no rank puts: a real or an integer, which the library makes one of the array's dtype.
+  function about_fill(fill, made) result(status)
+    class(*), intent(in) :: fill
+    type(described_array), target, intent(inout) :: made
+    integer(c_int) :: status
+    status = FB_OK
+    made%fill%dtype = FB_F64
+    made%fill%data = c_loc(made%fill_real)
+    select type (fill)
+    type is (real(c_double)); made%fill_real = fill
+    type is (real(c_float)); made%fill_real = fill
+    class default
+      status = whole(fill, made%fill_integer)
+      if (status /= FB_OK) status = note('fill is neither a real nor an integer of 4 or 8 bytes; give one')
+      made%fill%dtype = FB_I64
+      made%fill%data = c_loc(made%fill_integer)
+    end select
+    made%said%fill = c_loc(made%fill)
+  end function about_fill
+
+  !> Where the points of a mesh are.
+  function about_points(spacing, origin, position, made) result(status)
+    real(c_double), intent(in), optional :: spacing(:), origin(:), position(:)
+    type(described_array), target, intent(inout) :: made
+    integer(c_int) :: status
+    status = FB_OK
+    made%said%kind = OF_MESH
+    call take(spacing, made%spacing, made%said%spacing)
+    call take(origin, made%origin, made%said%origin)
+    call take(position, made%position, made%said%position)
+  contains
+    subroutine take(given, kept, at)
+      real(c_double), intent(in), optional :: given(:)
+      real(c_double), target, intent(inout) :: kept(FB_MAX_RANK)
+      type(c_ptr), intent(inout) :: at
+      if (.not. present(given)) return
+      if (made%said%npoints == 0) made%said%npoints = size(given)
+      if (size(given) /= made%said%npoints .or. size(given) > FB_MAX_RANK) then
+        status = note('spacing, origin and position need a number for each axis of the mesh')
+        return
+      end if
+      kept(:size(given)) = given
+      at = c_loc(kept)
+    end subroutine take
+  end function about_points
 
   !> An attribute of a run, a data set or a table, or all of them.
   function object_of(run, name, set, table, key, one) result(status)
@@ -125,6 +177,27 @@ contains
     if (append .and. present(offset)) status = note('an array is a block of a global one or appended, not both')
     if (append) place = BEHIND
   end function place_of
+
+  !> The place of a rank's particles.
+  function place_of_particles(offset, global, append, c_offset, c_global, at, of, place) result(status)
+    class(*), intent(in), optional :: offset, global
+    logical, intent(in), optional :: append
+    integer(c_int64_t), intent(inout), target :: c_offset(1), c_global(1)
+    type(c_ptr), intent(inout) :: at, of
+    integer(c_int), intent(inout) :: place
+    integer(c_int) :: status
+    at = c_loc(c_offset)
+    of = c_loc(c_global)
+    place = WHOLE_ARRAY
+    status = whole(offset, c_offset(1))
+    if (status == FB_OK) status = whole(global, c_global(1))
+    if (present(offset) .neqv. present(global)) &
+        status = note('particles at an offset need both offset and global, the number of all')
+    if (present(offset)) place = ITS_BLOCK
+    if (.not. present(append)) return
+    if (append .and. present(offset)) status = note('particles are at an offset or appended, not both')
+    if (append) place = BEHIND
+  end function place_of_particles
 
   !> Offset, count and step of a part, as C has them.
   function part_of(offset, count, step, c_part, part, n) result(status)

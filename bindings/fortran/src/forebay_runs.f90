@@ -31,15 +31,16 @@ module forebay_runs
 
 contains
 
-  !> Opens a run by its name or path; `mode` is r, r+, a, w or x, as in C.
+  !> Opens a run by its name or path; `mode` is r, r+, a, w or x, as in C. A `client` is none of the ranks and writes
+  !> beside them.
   subroutine fb_run_open(place, mode, run, buffer, full, late, rank, ranks, scratch, program, &
-      elsewhere, keep, stat, errmsg)
+      elsewhere, keep, client, stat, errmsg)
     character(len=*), intent(in) :: place, mode
     type(fb_run), intent(inout) :: run
     class(*), intent(in), optional :: buffer
     character(len=*), intent(in), optional :: full, late, program, elsewhere, keep
     integer, intent(in), optional :: rank, ranks
-    logical, intent(in), optional :: scratch
+    logical, intent(in), optional :: scratch, client
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
     character(kind=c_char), allocatable, target :: c_place(:), c_mode(:), c_full(:), c_late(:), c_program(:), &
@@ -56,6 +57,7 @@ contains
     if (present(rank)) opts%rank = rank
     if (present(ranks)) opts%ranks = ranks
     if (present(scratch)) opts%scratch = merge(1, 0, scratch)
+    if (present(client)) opts%client = merge(1, 0, client)
     made = c_null_ptr
     status = whole(buffer, opts%buffer)
     if (status == FB_OK) status = lib_run_open(text(place, c_place), text(mode, c_mode), c_loc(opts), made)

@@ -36,11 +36,30 @@ module forebay_shim
     type(fb_arg) :: values
   end type fb_coordinate
 
+  !> A component of a mesh; made by fb_component.
+  type, bind(c) :: fb_mesh_component
+    character(kind=c_char) :: name(FB_NAME_ROOM) = c_null_char
+    real(c_double) :: position(FB_MAX_RANK) = 0
+    integer(c_int) :: npositions = 0
+    type(fb_arg) :: values
+  end type fb_mesh_component
+
+  !> A record of particles, or a component of one; made by fb_record.
+  type, bind(c) :: fb_particle_record
+    character(kind=c_char) :: name(FB_NAME_ROOM) = c_null_char, component(FB_NAME_ROOM) = c_null_char
+    character(kind=c_char) :: units(FB_NAME_ROOM) = c_null_char
+    type(fb_arg) :: values
+  end type fb_particle_record
+
+  !> What an array of a snapshot is.
+  integer(c_int), parameter :: OF_MESH = 1, OF_PARTICLES = 2
+
   !> What goes with an array of a snapshot.
   type, bind(c) :: said_of_array
     type(c_ptr) :: units = c_null_ptr, attrs = c_null_ptr, dims = c_null_ptr, coords = c_null_ptr, overlap = c_null_ptr
-    type(c_ptr) :: compress = c_null_ptr
-    integer(c_int) :: ndims = 0, ncoords = 0
+    type(c_ptr) :: spacing = c_null_ptr, origin = c_null_ptr, position = c_null_ptr
+    type(c_ptr) :: fill = c_null_ptr, compress = c_null_ptr, record = c_null_ptr, component = c_null_ptr
+    integer(c_int) :: ndims = 0, ncoords = 0, npoints = 0, kind = 0
   end type said_of_array
 
   interface
@@ -77,6 +96,21 @@ module forebay_shim
       type(said_of_array), intent(in) :: said
       integer(c_int) :: status
     end function fbf_snapshot_put
+    function fbf_snapshot_mesh(snapshot, name, components, count, place, offset, global, said) bind(c) result(status)
+      import
+      type(c_ptr), value :: snapshot, name, offset, global
+      type(fb_mesh_component), intent(in) :: components(*)
+      integer(c_int), value :: count, place
+      type(said_of_array), intent(in) :: said
+      integer(c_int) :: status
+    end function fbf_snapshot_mesh
+    function fbf_snapshot_particles(snapshot, name, records, count, place, offset, global) bind(c) result(status)
+      import
+      type(c_ptr), value :: snapshot, name, offset, global
+      type(fb_particle_record), intent(in) :: records(*)
+      integer(c_int), value :: count, place
+      integer(c_int) :: status
+    end function fbf_snapshot_particles
     function fbf_attr_put(of, key, dtype, truth, array) bind(c) result(status)
       import
       type(lib_object_struct), intent(in) :: of
@@ -269,4 +303,13 @@ module forebay_shim
       integer(c_int) :: status
     end function fbf_select
   end interface
+
+contains
+
+  !> How many axes an array has that was given.
+  pure function axes_of(values) result(n)
+    type(fb_arg), intent(in) :: values
+    integer :: n
+    n = values%ndim
+  end function axes_of
 end module forebay_shim

@@ -28,6 +28,7 @@ module forebay_structures
     type(c_ptr) :: late = c_null_ptr
     type(c_ptr) :: elsewhere = c_null_ptr
     type(c_ptr) :: keep = c_null_ptr
+    integer(c_int) :: client = 0
   end type lib_open_opts_struct
 
   type, public, bind(c) :: fb_stats
@@ -52,6 +53,7 @@ module forebay_structures
     integer(c_int64_t) :: waiting_for_disk = 0
     integer(c_int64_t) :: embedded = 0
     integer(c_int64_t) :: in_memory = 0
+    integer(c_int64_t) :: filled_elements = 0
     integer(c_int64_t) :: uncompressed_bytes = 0
   end type fb_stats
 
@@ -103,8 +105,26 @@ module forebay_structures
     type(c_ptr) :: coords = c_null_ptr
     type(c_ptr) :: attrs = c_null_ptr
     type(c_ptr) :: overlap = c_null_ptr
+    type(c_ptr) :: spacing = c_null_ptr
+    type(c_ptr) :: origin = c_null_ptr
+    type(c_ptr) :: position = c_null_ptr
+    type(c_ptr) :: fill = c_null_ptr
     type(c_ptr) :: compress = c_null_ptr
   end type lib_piece_opts_struct
+
+  type, public, bind(c) :: lib_component_struct
+    type(c_ptr) :: name = c_null_ptr
+    type(c_ptr) :: values = c_null_ptr
+    type(c_ptr) :: position = c_null_ptr
+  end type lib_component_struct
+
+  type, public, bind(c) :: lib_record_struct
+    type(c_ptr) :: name = c_null_ptr
+    type(c_ptr) :: component = c_null_ptr
+    type(c_ptr) :: values = c_null_ptr
+    type(c_ptr) :: units = c_null_ptr
+    type(c_ptr) :: attrs = c_null_ptr
+  end type lib_record_struct
 
   type, public, bind(c) :: lib_checkpoint_info_struct
     character(kind=c_char) :: tag(256) = c_null_char

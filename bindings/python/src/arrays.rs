@@ -8,7 +8,7 @@
 //!     -> forebay._arrays.dense (one copy) -> as above
 //! ```
 
-use forebay::{Array, ArrayMeta, DType, Order, Result, Shape, View, limits};
+use forebay::{Array, ArrayMeta, DType, MappedArray, Order, Result, Shape, View, limits};
 use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -231,4 +231,25 @@ fn helper<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
     static MODULE: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
     let module = MODULE.get_or_try_init(py, || py.import("forebay._arrays").map(Bound::unbind))?;
     module.bind(py).getattr(name)
+}
+
+/// A mapped array, as the owner of the NumPy array over it.
+#[pyclass(frozen)]
+struct Mapping {
+    inner: MappedArray,
+}
+
+/// A NumPy array over an array that is mapped, for reading.
+pub fn over_mapping<'py>(py: Python<'py>, name: &str, mapped: MappedArray) -> PyResult<Bound<'py, PyAny>> {
+    let meta = mapped.meta;
+    if meta.dtype.is_text() {
+        return Err(errors::bad(
+            py,
+            format!("{name:?} is {}, which is no array of numbers; get it", meta.dtype),
+        ));
+    }
+    let data = mapped.as_ptr().cast_mut();
+    let owner = Bound::new(py, Mapping { inner: mapped })?;
+    debug_assert_eq!(owner.get().inner.len() as u64, meta.bytes().unwrap_or(0));
+    ffi::array_over(&meta, data, owner.into_any(), false)
 }

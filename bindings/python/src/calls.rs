@@ -12,9 +12,9 @@ use std::time::{Duration, Instant, SystemTime};
 use forebay::call::{Named, Only, Transfer, Value, standing};
 use forebay::{Code, Error, Param, Result, Way};
 use numpy::{PyUntypedArray, PyUntypedArrayMethods};
-use pyo3::IntoPyObjectExt;
+use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyTuple};
+use pyo3::types::{PyBytes, PyString, PyTuple};
 
 use crate::arrays::{Given, dtype_of, shape_of};
 use crate::ffi::held::{HeldCall, HeldFuture, PendingArguments};
@@ -250,9 +250,25 @@ pub fn wait_in_slices(future: &mut HeldFuture, timeout: Option<Duration>) -> Res
 pub fn value(py: Python<'_>, value: Value) -> PyResult<Bound<'_, PyAny>> {
     Ok(match value {
         Value::Scalar(s) => scalar::to_python(py, s)?,
-        Value::Str(text) => text.into_bound_py_any(py)?,
-        Value::Bytes(bytes) => PyBytes::new(py, &bytes).into_any(),
+        Value::Str(text) => {
+            PyString::from_bytes(py, text.as_bytes()).map_err(|e| no_memory(py, e, text.len()))?.into_any()
+        }
+        Value::Bytes(bytes) => PyBytes::new_with(py, bytes.len(), |own| {
+            own.copy_from_slice(&bytes);
+            Ok(())
+        })
+        .map_err(|e| no_memory(py, e, bytes.len()))?
+        .into_any(),
     })
+}
+
+/// Where Python has no memory for a result of that length.
+fn no_memory(py: Python<'_>, e: PyErr, bytes: usize) -> PyErr {
+    let text = format!("Python has no memory for {bytes} bytes of a result; free some, or raise `ulimit -v`");
+    match e.is_instance_of::<PyMemoryError>(py) {
+        true => errors::raise(py, &Error::new(Code::Full, text)),
+        false => e,
+    }
 }
 
 /// What a call returns: nothing, the one value, or a tuple.
@@ -412,6 +428,14 @@ impl Client {
     fn unnotify(&self, py: Python<'_>) -> PyResult<()> {
         released(py, || {
             self.inner.unwatch();
+            Ok(())
+        })
+    }
+
+    /// Ends what is this client's.
+    fn end(&self, py: Python<'_>) -> PyResult<()> {
+        released(py, || {
+            self.inner.close();
             Ok(())
         })
     }

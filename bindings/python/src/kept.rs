@@ -70,6 +70,11 @@ impl Kept {
         let array = released(py, || self.inner.get(name, selection.as_ref()))?;
         arrays::to_python(py, array)
     }
+
+    fn map<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+        let mapped = released(py, || self.inner.map(name))?;
+        arrays::over_mapping(py, name, mapped)
+    }
 }
 
 #[pymethods]

@@ -17,9 +17,9 @@ use crate::watch::{Diagram, Parameter, Steps};
 use crate::{errors, json};
 
 /// A data set as Python makes a `DataSet` of it: name, set, dtype, shape, unit, attributes as
-/// JSON, names of axes, version, bytes.
+/// JSON, names of axes, version, bytes, as JSON the mesh and the species that it is of, and what its values come to.
 pub type Described =
-    (String, i64, &'static str, Vec<u64>, String, String, Vec<String>, u64, u64, Option<String>);
+    (String, i64, &'static str, Vec<u64>, String, String, Vec<String>, u64, u64, String, Option<String>);
 /// A checkpoint as Python makes a `Checkpoint` of it: number, step, tag, parent, time, parameters
 /// as JSON, when it was made, whether its step is in the run still.
 pub type Marked = (i64, i64, Option<String>, Option<i64>, Option<f64>, String, f64, bool);
@@ -44,6 +44,7 @@ pub fn selection(axes: Option<Vec<Axis>>) -> Option<Selection> {
 /// A data set for Python.
 pub fn described(d: forebay::DataSet) -> Described {
     let shape = d.meta.shape.extents().to_vec();
+    let of = serde_json::json!([d.mesh, d.species]).to_string();
     let stats = d.stats.and_then(|stats| serde_json::to_string(&stats).ok());
     (
         d.name,
@@ -55,6 +56,7 @@ pub fn described(d: forebay::DataSet) -> Described {
         d.dims,
         d.version,
         d.nbytes,
+        of,
         stats,
     )
 }
@@ -74,7 +76,7 @@ fn values(args: &[Bound<'_, PyAny>]) -> PyResult<Vec<Value>> {
 #[pymethods]
 impl Run {
     #[new]
-    #[pyo3(signature = (place, mode, buffer, full, late, rank, size, scratch, program, elsewhere, keep))]
+    #[pyo3(signature = (place, mode, buffer, full, late, rank, size, scratch, program, elsewhere, keep, client))]
     #[expect(clippy::too_many_arguments, reason = "one for each option of `open`")]
     fn new(
         py: Python<'_>,
@@ -89,6 +91,7 @@ impl Run {
         program: Option<String>,
         elsewhere: Option<&str>,
         keep: Option<&str>,
+        client: bool,
     ) -> PyResult<Run> {
         let raise = |e| errors::raise(py, &e);
         let options = OpenOptions {
@@ -101,6 +104,7 @@ impl Run {
             program,
             elsewhere: elsewhere.map(Elsewhere::parse).transpose().map_err(raise)?,
             keep: keep.map(Keep::parse).transpose().map_err(raise)?,
+            client,
         };
         let mode = Mode::parse(mode).map_err(raise)?;
         let late = options.late;
@@ -176,6 +180,11 @@ impl Run {
         let selection = selection(axes);
         let array = released(py, || self.inner.get(name, set, selection.as_ref()))?;
         arrays::to_python(py, array)
+    }
+
+    fn map<'py>(&self, py: Python<'py>, name: &str, set: i64) -> PyResult<Bound<'py, PyAny>> {
+        let mapped = released(py, || self.inner.map(name, set))?;
+        arrays::over_mapping(py, name, mapped)
     }
 
     fn get_many<'py>(&self, py: Python<'py>, names: Vec<(String, i64)>) -> PyResult<Vec<Bound<'py, PyAny>>> {

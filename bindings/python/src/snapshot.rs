@@ -3,7 +3,8 @@
 use std::sync::{Mutex, PoisonError};
 
 use forebay::{
-    About, ArrayMeta, ArrayOptions, Compression, Coordinate, DType, Description, Order, Overlap, Place, Shape,
+    About, ArrayMeta, ArrayOptions, Component, Compression, Coordinate, DType, Description, Grid, Order,
+    Overlap, ParticleRecord, Place, Shape,
 };
 use pyo3::prelude::*;
 
@@ -31,6 +32,16 @@ impl Snapshot {
         Snapshot { inner, lent: Mutex::default() }
     }
 
+    /// An array over a place in the buffer; the program may write there until the end.
+    fn lend<'py>(&self, py: Python<'py>, inner: forebay::Allocated) -> PyResult<Bound<'py, PyAny>> {
+        let (meta, data) = (inner.meta(), inner.as_mut_ptr());
+        let owner = Bound::new(py, Room { inner })?;
+        debug_assert_eq!(owner.get().inner.len() as u64, meta.bytes().unwrap_or(0));
+        let array = ffi::array_over(&meta, data, owner.into_any(), true)?;
+        self.lent.lock().unwrap_or_else(PoisonError::into_inner).push(array.clone().unbind());
+        Ok(array)
+    }
+
     /// Makes what `allocate` handed out read-only: the memory is used again, and a write would damage other arrays.
     fn take_back(&self, py: Python<'_>) {
         let lent = std::mem::take(&mut *self.lent.lock().unwrap_or_else(PoisonError::into_inner));
@@ -54,17 +65,18 @@ impl Drop for Snapshot {
     }
 }
 
-/// Where this rank's array lies: nothing given is the whole, `append` is behind lower ranks.
-fn place(
-    py: Python<'_>,
-    append: bool,
-    offset: Option<Vec<u64>>,
-    global: Option<Vec<u64>>,
-    overlap: &str,
-) -> PyResult<Place> {
+/// Where this rank's array lies: whether it is behind those of lower ranks; its offset and the extents of the whole; the
+/// rule where pieces meet; how it is compressed. Nothing given is the whole.
+type Where = (bool, Option<Vec<u64>>, Option<Vec<u64>>, String, String);
+
+/// Where an array lies, and how it is compressed.
+type Placing = (Place, Option<Compression>);
+
+fn place(py: Python<'_>, (append, offset, global, overlap, compress): Where) -> PyResult<Placing> {
     let shape = |extents: &[u64]| Shape::new(extents).map_err(|e| errors::raise(py, &e));
-    let over = Overlap::parse(overlap).map_err(|e| errors::raise(py, &e))?;
-    Ok(match (append, offset, global) {
+    let over = Overlap::parse(&overlap).map_err(|e| errors::raise(py, &e))?;
+    let compress = Compression::parse(&compress).map_err(|e| errors::raise(py, &e))?;
+    let place = match (append, offset, global) {
         (_, Some(offset), Some(global)) => {
             let (offset, global) = (shape(&offset)?, shape(&global)?);
             over.map_or(Place::At { offset, global }, |rule| Place::Over { offset, global, rule })
@@ -78,16 +90,21 @@ fn place(
         (true, _, _) => Place::Append,
         (_, None, None) => Place::Whole,
         _ => return Err(errors::bad(py, "offset and shape go together: give both or neither")),
-    })
+    };
+    Ok((place, compress))
 }
 
-fn compression(py: Python<'_>, word: &str) -> PyResult<Option<Compression>> {
-    Compression::parse(word).map_err(|e| errors::raise(py, &e))
+/// An array of that type and shape.
+fn meta(py: Python<'_>, (shape, dtype, fortran): (Vec<u64>, String, bool)) -> PyResult<ArrayMeta> {
+    let raise = |e| errors::raise(py, &e);
+    let dtype = DType::parse(&dtype).map_err(raise)?;
+    let shape = Shape::new(&shape).map_err(raise)?;
+    Ok(ArrayMeta { dtype, shape, order: if fortran { Order::F } else { Order::C } })
 }
 
-/// What an array says of itself, as the other half of the package says it: names of axes and attributes as JSON, and
-/// coordinates, each with the name of its axis and its unit.
-type Said<'py> = (String, Vec<(String, Bound<'py, PyAny>, String)>);
+/// What an array says of itself, as the other half of the package says it: names of axes and attributes as JSON;
+/// coordinates, each with the name of its axis and its unit; and what stands where no rank puts anything, as JSON.
+type Said<'py> = (String, Vec<(String, Bound<'py, PyAny>, String)>, Option<String>);
 
 /// The same for the facade, which borrows all of it.
 struct Spoken<'py> {
@@ -96,9 +113,13 @@ struct Spoken<'py> {
 }
 
 impl<'py> Spoken<'py> {
-    fn of(py: Python<'py>, said: Option<Said<'py>>) -> PyResult<Option<Spoken<'py>>> {
-        let Some((json, coordinates)) = said else { return Ok(None) };
-        let description = Description::from_json(&json).map_err(|e| errors::raise(py, &e))?;
+    fn of(py: Python<'py>, said: Option<Said<'py>>, dtype: DType) -> PyResult<Option<Spoken<'py>>> {
+        let Some((json, coordinates, fill)) = said else { return Ok(None) };
+        let mut description = Description::from_json(&json).map_err(|e| errors::raise(py, &e))?;
+        if let Some(fill) = fill {
+            let read = serde_json::from_str(&fill).map_err(|e| errors::bad(py, e.to_string()))?;
+            description.fill_with(read, dtype).map_err(|e| errors::raise(py, &e))?;
+        }
         let source = |(dim, value, units)| Ok((dim, PutSource::in_c_order(&value)?, units));
         let sources = coordinates.into_iter().map(source).collect::<PyResult<Vec<_>>>()?;
         Ok(Some(Spoken { description, sources }))
@@ -110,6 +131,55 @@ impl<'py> Spoken<'py> {
             .map(|(dim, source, units)| Ok(Coordinate { dim, view: source.view(py)?, units }))
             .collect()
     }
+}
+
+/// What goes with an array, as the facade borrows it.
+struct Options<'py> {
+    units: String,
+    place: Placing,
+    spoken: Option<Spoken<'py>>,
+}
+
+impl<'py> Options<'py> {
+    fn of(
+        py: Python<'py>,
+        units: String,
+        place: Placing,
+        said: Option<Said<'py>>,
+        dtype: DType,
+    ) -> PyResult<Options<'py>> {
+        Ok(Options { units, place, spoken: Spoken::of(py, said, dtype)? })
+    }
+
+    fn coordinates(&self, py: Python<'py>) -> PyResult<Vec<Coordinate<'_>>> {
+        self.spoken.as_ref().map_or(Ok(Vec::new()), |s| s.views(py))
+    }
+
+    fn with<'a>(&'a self, coordinates: &'a [Coordinate<'a>]) -> ArrayOptions<'a> {
+        let about = self.spoken.as_ref().map(|s| About { description: &s.description, coordinates });
+        let (place, compress) = self.place;
+        ArrayOptions { units: &self.units, place, about, compress }
+    }
+}
+
+/// Spacing, origin and position of a mesh; nothing said is empty.
+type Points = (Vec<f64>, Vec<f64>, Vec<f64>);
+
+fn grid((spacing, origin, position): &Points) -> Grid<'_> {
+    Grid { spacing, origin, position }
+}
+
+/// A component of a mesh: its name, values, position and unit, and what it says of itself.
+type GivenComponent<'py> = (String, Bound<'py, PyAny>, Vec<f64>, String, Said<'py>);
+
+/// A record of particles: its name, its component, values and unit, and what it says of itself.
+type GivenRecord<'py> = (String, String, Bound<'py, PyAny>, String, Said<'py>);
+
+/// An array of a mesh or a species: what it is called there, its elements, and what goes with it.
+struct GivenPart<'py, T> {
+    called: T,
+    source: PutSource<'py>,
+    options: Options<'py>,
 }
 
 #[pymethods]
@@ -124,65 +194,128 @@ impl Snapshot {
         self.inner.taken()
     }
 
-    #[pyo3(signature = (name, value, units, append, offset, shape, said, overlap, compress))]
-    #[expect(clippy::too_many_arguments, reason = "one for each option of `put`")]
+    #[pyo3(signature = (name, value, units, at, said))]
     fn put(
         &self,
         py: Python<'_>,
         name: &str,
         value: &Bound<'_, PyAny>,
-        units: &str,
-        append: bool,
-        offset: Option<Vec<u64>>,
-        shape: Option<Vec<u64>>,
+        units: String,
+        at: Where,
         said: Option<Said<'_>>,
-        overlap: &str,
-        compress: &str,
     ) -> PyResult<()> {
         let source = PutSource::in_c_order(value)?;
         let view = source.view(py)?;
-        let spoken = Spoken::of(py, said)?;
-        let coordinates = spoken.as_ref().map_or(Ok(Vec::new()), |s| s.views(py))?;
-        let about = spoken.as_ref().map(|s| About { description: &s.description, coordinates: &coordinates });
-        let place = place(py, append, offset, shape, overlap)?;
-        let piece = ArrayOptions { units, place, about, compress: compression(py, compress)? };
+        let options = Options::of(py, units, place(py, at)?, said, view.meta().dtype)?;
+        let coordinates = options.coordinates(py)?;
+        let piece = options.with(&coordinates);
         released(py, || self.inner.put(name, view, piece))
     }
 
-    #[pyo3(signature = (name, shape, dtype, fortran, units, append, offset, global_shape, said, overlap, compress))]
-    #[expect(clippy::too_many_arguments, reason = "one for each option of `allocate`")]
+    fn mesh<'py>(
+        &self,
+        py: Python<'py>,
+        name: &str,
+        components: Vec<GivenComponent<'py>>,
+        points: Points,
+        at: Where,
+    ) -> PyResult<()> {
+        let place = place(py, at)?;
+        let part = |(component, value, position, units, said)| {
+            let source = PutSource::in_c_order(&value)?;
+            let dtype = source.view(py)?.meta().dtype;
+            let options = Options::of(py, units, place, Some(said), dtype)?;
+            Ok(GivenPart { called: (component, position), source, options })
+        };
+        let parts: Vec<GivenPart<'py, (String, Vec<f64>)>> =
+            components.into_iter().map(part).collect::<PyResult<_>>()?;
+        let coordinates = parts.iter().map(|p| p.options.coordinates(py)).collect::<PyResult<Vec<_>>>()?;
+        let components = parts.iter().zip(&coordinates).map(|(p, c)| {
+            let (name, position) = &p.called;
+            Ok(Component { name, view: p.source.view(py)?, position, options: p.options.with(c) })
+        });
+        let components = components.collect::<PyResult<Vec<_>>>()?;
+        released(py, || self.inner.mesh(name, &grid(&points), &components))
+    }
+
+    fn particles<'py>(
+        &self,
+        py: Python<'py>,
+        name: &str,
+        records: Vec<GivenRecord<'py>>,
+        at: Where,
+    ) -> PyResult<()> {
+        let place = place(py, at)?;
+        let part = |(record, component, value, units, said)| {
+            let source = PutSource::in_c_order(&value)?;
+            let dtype = source.view(py)?.meta().dtype;
+            let options = Options::of(py, units, place, Some(said), dtype)?;
+            Ok(GivenPart { called: (record, component), source, options })
+        };
+        let parts: Vec<GivenPart<'py, (String, String)>> =
+            records.into_iter().map(part).collect::<PyResult<_>>()?;
+        let records = parts.iter().map(|p| {
+            let (name, component) = &p.called;
+            Ok(ParticleRecord { name, component, view: p.source.view(py)?, options: p.options.with(&[]) })
+        });
+        let records = records.collect::<PyResult<Vec<_>>>()?;
+        released(py, || self.inner.particles(name, &records))
+    }
+
+    #[pyo3(signature = (name, array, units, at, said))]
     fn allocate<'py>(
         &self,
         py: Python<'py>,
         name: &str,
-        shape: Vec<u64>,
-        dtype: &str,
-        fortran: bool,
-        units: &str,
-        append: bool,
-        offset: Option<Vec<u64>>,
-        global_shape: Option<Vec<u64>>,
+        array: (Vec<u64>, String, bool),
+        units: String,
+        at: Where,
         said: Option<Said<'py>>,
-        overlap: &str,
-        compress: &str,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let raise = |e| errors::raise(py, &e);
-        let dtype = DType::parse(dtype).map_err(raise)?;
-        let shape = Shape::new(&shape).map_err(raise)?;
-        let order = if fortran { Order::F } else { Order::C };
-        let meta = ArrayMeta { dtype, shape, order };
-        let spoken = Spoken::of(py, said)?;
-        let coordinates = spoken.as_ref().map_or(Ok(Vec::new()), |s| s.views(py))?;
-        let about = spoken.as_ref().map(|s| About { description: &s.description, coordinates: &coordinates });
-        let place = place(py, append, offset, global_shape, overlap)?;
-        let piece = ArrayOptions { units, place, about, compress: compression(py, compress)? };
-        let inner = released(py, || self.inner.allocate(name, meta, piece))?;
-        let data = inner.as_mut_ptr();
-        let owner = Bound::new(py, Room { inner })?;
-        debug_assert_eq!(owner.get().inner.len() as u64, meta.bytes().unwrap_or(0));
-        let array = ffi::array_over(&meta, data, owner.into_any(), true)?;
-        self.lent.lock().unwrap_or_else(PoisonError::into_inner).push(array.clone().unbind());
-        Ok(array)
+        let meta = meta(py, array)?;
+        let options = Options::of(py, units, place(py, at)?, said, meta.dtype)?;
+        let coordinates = options.coordinates(py)?;
+        let piece = options.with(&coordinates);
+        self.lend(py, released(py, || self.inner.allocate(name, meta, piece))?)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "one for each thing that is said of the mesh")]
+    fn allocate_mesh<'py>(
+        &self,
+        py: Python<'py>,
+        name: &str,
+        component: &str,
+        array: (Vec<u64>, String, bool),
+        points: Points,
+        units: String,
+        at: Where,
+        said: Said<'py>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let meta = meta(py, array)?;
+        let options = Options::of(py, units, place(py, at)?, Some(said), meta.dtype)?;
+        let coordinates = options.coordinates(py)?;
+        let piece = options.with(&coordinates);
+        let room = released(py, || self.inner.allocate_mesh(name, component, meta, &grid(&points), &piece))?;
+        self.lend(py, room)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "one for each thing that is said of the record")]
+    fn allocate_particles<'py>(
+        &self,
+        py: Python<'py>,
+        name: &str,
+        record: &str,
+        component: &str,
+        array: (Vec<u64>, String, bool),
+        units: String,
+        at: Where,
+        said: Said<'py>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let meta = meta(py, array)?;
+        let options = Options::of(py, units, place(py, at)?, Some(said), meta.dtype)?;
+        let piece = options.with(&[]);
+        let room = released(py, || self.inner.allocate_particles(name, record, component, meta, &piece))?;
+        self.lend(py, room)
     }
 
     fn end(&self, py: Python<'_>) -> PyResult<()> {

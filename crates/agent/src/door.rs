@@ -7,6 +7,7 @@
 //!                                                AdminRequest  a person
 //! ```
 
+use crate::heart::SWEEPS;
 use crate::owner::{Opener, Session};
 use crate::peers::Peer;
 use crate::service::Shared;
@@ -204,6 +205,10 @@ impl Connection {
     /// What it has here is over; as a line it goes on.
     fn end(mut self) {
         if let Some(broker) = &self.shared.broker {
+            // It may have been a server that was killed.
+            if broker.needed() {
+                self.shared.sweeps.store(SWEEPS, Ordering::Relaxed);
+            }
             broker.lost(self.number);
         }
         // A rank that asked to open and went before it attached leaves its seat, too.

@@ -2,13 +2,17 @@
 //! owner from a busy one; looks after acts under way; tells the broker the time. With nobody
 //! connected it sleeps for good.
 
-use crate::service::Shared;
+use crate::service::{Shared, dir_of};
+use forebay_host::sockets;
 use forebay_link::silence::HEART;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Between two looks at ranks that are to reach a step.
 const LOOK: Duration = Duration::from_millis(20);
+/// Looks for sockets of killed processes after the end of a connection.
+pub const SWEEPS: u32 = 5;
 /// Between two ticks of the broker when no rank is connected.
 const TICK: Duration = Duration::from_secs(1);
 
@@ -39,6 +43,15 @@ impl Heart {
     }
 }
 
+/// Removes what a process that was killed has left in the directory of the agent's socket. Its connection ends a little
+/// before it is gone for certain, so more than one look is taken.
+fn sweep(shared: &Shared) {
+    let counted = shared.sweeps.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1));
+    if counted.is_ok() {
+        sockets::sweep_sockets(dir_of(&shared.address.socket));
+    }
+}
+
 /// Beats until the owner stops.
 pub fn beat(shared: &Arc<Shared>) {
     let mut last: Option<Instant> = None;
@@ -64,9 +77,11 @@ pub fn beat(shared: &Arc<Shared>) {
             if let (true, Some(b)) = (broker, &shared.broker) {
                 b.tick();
             }
+            sweep(shared);
             last = Some(now);
         }
-        let pause = match (motion, ranks || !runs.is_empty(), broker) {
+        let sweeps = shared.sweeps.load(Ordering::Relaxed) > 0;
+        let pause = match (motion, ranks || !runs.is_empty(), broker || sweeps) {
             (true, _, _) => Some(patience),
             (false, true, _) => Some(HEART),
             (false, false, true) => Some(TICK),

@@ -23,7 +23,7 @@ use forebay_types::control::PageLinks;
 use forebay_types::{Code, Error, Result};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -48,6 +48,8 @@ pub struct Shared {
     pub numbers: AtomicU64,
     pub connections: AtomicUsize,
     pub peers: Arc<Peers<door::Caller>>,
+    /// Looks that the heart is still to take for sockets that killed processes have left.
+    pub sweeps: AtomicU32,
     /// Lines of connections that were refused.
     pub refused: Seldom,
     pub by_need: AtomicBool,
@@ -282,6 +284,11 @@ pub struct Options {
     pub diary: Diary,
 }
 
+/// Where sockets lie beside that one.
+pub fn dir_of(socket: &Path) -> &Path {
+    socket.parent().unwrap_or(Path::new("."))
+}
+
 /// A running owner. Dropping it drains and stops it.
 pub struct Service {
     shared: Arc<Shared>,
@@ -294,7 +301,7 @@ impl Service {
     pub fn start(options: Options) -> Result<Service> {
         // What a dead process left of call links holds nothing that anybody misses.
         segments::sweep(segments::kind::CALL);
-        sockets::sweep_sockets(options.socket.parent().unwrap_or(Path::new(".")));
+        sockets::sweep_sockets(dir_of(&options.socket));
         let listener = Arc::new(Listener::bind(&options.socket)?);
         let inherited = options.rendezvous.as_deref().and_then(Network::read).and_then(|n| n.key().ok());
         let stop = Stop::new()?;
@@ -306,6 +313,7 @@ impl Service {
             runs: Runs::new(me.clone()),
             hub: Hub::new(),
             heart: Heart::default(),
+            sweeps: AtomicU32::new(0),
             stop,
             diary: options.diary,
             numbers: AtomicU64::new(1),

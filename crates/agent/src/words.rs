@@ -175,6 +175,9 @@ pub struct RunStatus {
     pub step: Option<i64>,
     /// Its ranks.
     pub ranks: Vec<RankStatus>,
+    /// Clients beside them.
+    #[serde(default)]
+    pub clients: usize,
     /// People who watch.
     pub viewers: usize,
     /// The store's figures, while it is open.

@@ -61,6 +61,8 @@ mod crowd;
 #[cfg(not(loom))]
 mod doorbell;
 #[cfg(not(loom))]
+mod file_map;
+#[cfg(not(loom))]
 mod layout;
 #[cfg(not(loom))]
 mod lent;
@@ -92,13 +94,15 @@ pub use copy::copy_streaming;
 #[cfg(not(loom))]
 pub use doorbell::Doorbell;
 #[cfg(not(loom))]
+pub use file_map::FileMap;
+#[cfg(not(loom))]
 pub use layout::{Direction, SegmentSpec, WORDS};
 #[cfg(not(loom))]
 pub use lent::{Lent, PARTS};
 #[cfg(not(loom))]
 pub use mirror::Mirror;
 #[cfg(not(loom))]
-pub use pages::{fill_behind, room_for, zeros};
+pub use pages::{append, copy_of, fill_behind, room_for, zeros};
 #[cfg(not(loom))]
 pub use segment::{Consumer, Mapped, Producer, Segment};
 #[cfg(not(loom))]

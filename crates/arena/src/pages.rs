@@ -20,6 +20,20 @@ pub fn room_for(bytes: usize) -> Result<Vec<u8>> {
     Ok(memory)
 }
 
+/// A copy of those bytes; `Full` when there is no memory for it.
+pub fn copy_of(bytes: &[u8]) -> Result<Vec<u8>> {
+    let mut copy = room_for(bytes.len())?;
+    copy.extend_from_slice(bytes);
+    Ok(copy)
+}
+
+/// Puts bytes behind others; `Full` when there is no memory for them.
+pub fn append(to: &mut Vec<u8>, bytes: &[u8]) -> Result<()> {
+    to.try_reserve(bytes.len()).map_err(|_| no_memory(to.len() + bytes.len()))?;
+    to.extend_from_slice(bytes);
+    Ok(())
+}
+
 /// So many zeros, in memory of which all is to be written now, as that of [`room_for`].
 pub fn zeros(bytes: usize) -> Result<Vec<u8>> {
     if bytes == 0 {
@@ -43,7 +57,7 @@ fn no_memory(bytes: usize) -> Error {
     Error::new(
         Code::Full,
         format!(
-            "the system has no memory for {bytes} bytes of an array; take it in parts, free some, or raise `ulimit -v`"
+            "the system has no memory for {bytes} bytes of an array or a text; take it in parts, free some, or raise `ulimit -v`"
         ),
     )
 }

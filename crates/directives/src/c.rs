@@ -66,6 +66,12 @@ pub fn translate(source: &str, file: &str) -> Result<Option<String>, Vec<Wrong>>
     Ok(Some(write(source, file, &scan, &placed, &names)))
 }
 
+/// The directives of a file, as far as they are right.
+pub fn directives(source: &str) -> Vec<Found> {
+    let scan = Scanner::new(source).scan();
+    join(source, &scan.comments, &mut Vec::new()).into_iter().map(|(found, _)| found).collect()
+}
+
 /// Comments that may have been meant to be directives.
 pub fn warnings(source: &str) -> Vec<Wrong> {
     Scanner::new(source).scan().astray

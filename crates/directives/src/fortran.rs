@@ -27,10 +27,23 @@ impl SignLine<'_> {
     }
 }
 
+fn lines_of(source: &str) -> Vec<&str> {
+    source.split('\n').map(|line| line.trim_end_matches('\r')).collect()
+}
+
+fn ours_of<'a>(lines: &[&'a str], language: Language) -> Vec<SignLine<'a>> {
+    lines.iter().enumerate().filter_map(|(at, line)| directive_line(line, at + 1, language)).collect()
+}
+
+/// The directives of a file, as far as they are right.
+pub fn directives(source: &str, language: Language) -> Vec<Found> {
+    let lines = lines_of(source);
+    join(&lines, &ours_of(&lines, language), language, &mut Vec::new())
+}
+
 pub fn translate(source: &str, file: &str, language: Language) -> Result<Option<String>, Vec<Wrong>> {
-    let lines: Vec<&str> = source.split('\n').map(|line| line.trim_end_matches('\r')).collect();
-    let ours: Vec<SignLine<'_>> =
-        lines.iter().enumerate().filter_map(|(at, line)| directive_line(line, at + 1, language)).collect();
+    let lines = lines_of(source);
+    let ours = ours_of(&lines, language);
     if ours.is_empty() {
         return Ok(None);
     }

@@ -24,6 +24,7 @@ mod constructs;
 mod declared;
 mod fortran;
 mod parse;
+mod unused;
 mod words;
 mod write_c;
 mod write_fortran;
@@ -32,6 +33,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use parse::{Directive, Name, Passed, Verb};
+
+pub use unused::unused;
 
 /// The language of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

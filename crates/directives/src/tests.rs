@@ -452,3 +452,26 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn an_array_that_is_created_and_that_no_call_takes_is_told_when_all_sources_are_seen() {
+    let one = "void f(double *a)\n{\n    //fb create A, a, 3\n    //fb create B, f64, 3\n    //fb create C, f64, 3\n    //fb put B, a, 3\n    //fb kill A, B\n    //fb call g(C, 1.0)\n}\n";
+    let other = "void g(double *a)\n{\n    //fb extern B\n    //fb call h(a, B)\n}\n";
+    let fortran = "!$fb create A, x\n!$fb create far, x\n!$fb call g( FAR , x)\n!$fb get a, x\n";
+    let told = |sources: &[(&str, &str, Language)]| -> Vec<String> {
+        unused(sources).iter().map(Fault::to_string).collect()
+    };
+    let (c, more) = (("f.c", Language::C), ("g.cpp", Language::Cplusplus));
+    assert_eq!(
+        told(&[(one, c.0, c.1)]),
+        [
+            "f.c:3:17: warning: `A` is created and never used; give it to a call, or leave it out",
+            "f.c:4:17: warning: no call takes `B`: what is put there or got only travels; give it to a call, or leave it out",
+        ]
+    );
+    assert_eq!(told(&[(one, c.0, c.1), (other, more.0, more.1)]).len(), 1, "another file gives B to a call");
+    // Names of Fortran are its own.
+    let all = told(&[(one, c.0, c.1), (other, more.0, more.1), (fortran, "f.f90", Language::Fortran)]);
+    assert_eq!(all.len(), 2);
+    assert!(all[1].starts_with("f.f90:1:13: warning: no call takes `a`"), "{}", all[1]);
+}

@@ -1,6 +1,6 @@
 //! Arrays as the user gets them back.
 
-use forebay_types::{ArrayMeta, DType, Error, Result, Stats};
+use forebay_types::{ArrayMeta, DType, Error, Mesh, Result, Species, Stats};
 
 /// An array as it was read.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,6 +63,10 @@ pub struct DataSet {
     pub attrs: serde_json::Map<String, serde_json::Value>,
     /// The name of each axis; empty: they have none.
     pub dims: Vec<String>,
+    /// The mesh that an array of a snapshot is, or is a component of.
+    pub mesh: Option<Mesh>,
+    /// The species that an array of a snapshot is a record of.
+    pub species: Option<Species>,
     /// How often it was put; 0 for data sets of steps, which never change.
     pub version: u64,
     /// Bytes of the whole array.
@@ -80,6 +84,18 @@ impl From<forebay_store::Array> for Array {
 impl From<forebay_store::catalog::DataRow> for DataSet {
     fn from(row: forebay_store::catalog::DataRow) -> DataSet {
         let forebay_store::catalog::DataRow { name, set, meta, units, attrs, version, nbytes, .. } = row;
-        DataSet { name, set, meta, units, attrs, dims: Vec::new(), version, nbytes, stats: None }
+        DataSet {
+            name,
+            set,
+            meta,
+            units,
+            attrs,
+            dims: Vec::new(),
+            mesh: None,
+            species: None,
+            version,
+            nbytes,
+            stats: None,
+        }
     }
 }

@@ -10,7 +10,7 @@ use forebay_types::reading::Question;
 use forebay_types::{Code, Error, Result, Selection, axis_path};
 use serde_json::{Map, Value};
 
-use crate::{Array, DataSet};
+use crate::{Array, DataSet, MappedArray};
 
 /// The complete snapshots of a run at the moment it was asked. What is asked of them is read then: the last one, and
 /// one by its number, at once however many there are; their numbers when they are wanted.
@@ -146,6 +146,8 @@ impl Kept {
             units: entry.units,
             attrs: entry.about.attrs,
             dims: entry.about.dims,
+            mesh: entry.about.mesh,
+            species: entry.about.species,
             version: 0,
         })
     }
@@ -187,5 +189,10 @@ impl Kept {
     /// Reads an array, or with a selection only that part of it.
     pub fn get(&self, name: &str, selection: Option<&Selection>) -> Result<Array> {
         self.reader.array(&of_step(name, self.row.step, selection))
+    }
+
+    /// An array as memory that is read when it is touched, as [`crate::Run::map`] gives it.
+    pub fn map(&self, name: &str) -> Result<MappedArray> {
+        self.reader.mapped(&of_step(name, self.row.step, None))
     }
 }

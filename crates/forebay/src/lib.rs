@@ -23,6 +23,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod beside;
 mod calls;
 mod data;
 mod host;
@@ -45,11 +46,11 @@ pub use forebay_agent::look_in as look_for_command_in;
 pub use forebay_arena::zeros;
 pub use forebay_client::call::{On, Reference};
 pub use forebay_client::run::{
-    About, Allocated, ArrayOptions, Coordinate, Diagram, LoopHead as Steps, Parameter, PutOptions,
-    StepWriter as Snapshot, View, Warn,
+    About, Allocated, ArrayOptions, Component, Coordinate, Diagram, Grid, LoopHead as Steps, Parameter,
+    ParticleRecord, PutOptions, StepWriter as Snapshot, View, Warn,
 };
 pub use forebay_store::catalog::{Checkpoint, Rows, fits};
-pub use forebay_store::{Series, SeriesOptions};
+pub use forebay_store::{MappedArray, Series, SeriesOptions};
 pub use forebay_types::columns::ColumnValues;
 pub use forebay_types::control::{Column, Elsewhere, LateErrors, Mode, PageLinks, Target, WhenFull};
 pub use forebay_types::reading::Select;
@@ -59,7 +60,7 @@ pub use forebay_types::{
     ArrayMeta, CODES, Code, Compression, Constant, DType, Description, Element, ElementKind, Error, Keep,
     Mesh, Name, Number, Order, Param, Result, Scalar, Selection, Shape, Signature, Slice, Species, Stats,
     Strided, Way, array_of_attribute, attribute_among, attribute_in, attribute_of_array, attributes,
-    check_attribute_array, limits, number_of_attribute, real_attribute,
+    check_attribute_array, limits, number_of_attribute, real_attribute, unit_among,
 };
 pub use kept::{Kept, KeptSnapshots, Members, Restart};
 pub use options::{OpenOptions, names_of_runs_in, parse_bytes, parse_scratch, run_dir, runs_in};

@@ -30,6 +30,10 @@ pub struct OpenOptions {
     /// What becomes of data that a program which was killed left in memory elsewhere: on another host, in
     /// another `/dev/shm`, of another user. What `FOREBAY_ELSEWHERE` says when not given, else refused.
     pub elsewhere: Option<Elsewhere>,
+    /// Whether this program is none of the ranks: it puts data sets, changes attributes, inserts into tables and says
+    /// messages beside them, while nothing in their run waits for it. Mode `r+` only. Snapshots, loops, parameters,
+    /// diagrams and histories are the ranks'.
+    pub client: bool,
     /// Which complete snapshots stay as long as the run is open; all when not given. Those of checkpoints stay, those that
     /// the run was gone on from, the newest one, and one that is being read.
     pub keep: Option<Keep>,
@@ -46,9 +50,19 @@ impl Default for OpenOptions {
             scratch: false,
             program: None,
             elsewhere: None,
+            client: false,
             keep: None,
         }
     }
+}
+
+/// The buffer of a client, which puts little at once.
+const CLIENT_BUFFER: u64 = 8 << 20;
+
+/// The buffer that a client asks for, or else the usual one.
+pub fn client_buffer(asked: u64) -> Result<u64> {
+    let bytes = if asked == 0 { CLIENT_BUFFER } else { asked };
+    check_buffer(bytes).map(|()| bytes)
 }
 
 /// The buffer of a process that has memory enough, and of one that has not.

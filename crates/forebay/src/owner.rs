@@ -56,9 +56,7 @@ pub fn session(
     options: &OpenOptions,
     (rank, size): (u32, u32),
 ) -> Result<(Session, Option<Owner>)> {
-    let path = dir.to_str().ok_or_else(|| {
-        Error::bad(format!("the path {} is not UTF-8; choose another name for the run", dir.display()))
-    })?;
+    let path = dir.to_str().ok_or_else(|| not_utf8(dir))?;
     let mut request = request(path, mode, options, (rank, size))?;
     let new = mode == Mode::Create && !dir.join(layout::CATALOG).exists();
     let mut lost: Option<Instant> = None;
@@ -67,7 +65,7 @@ pub fn session(
             Some(wire) => {
                 Session::open_with(wire, &request, Some(successor())).map(|session| (session, None))
             }
-            None => embedded(&request),
+            None => embedded(&request).map_err(|e| after_an_agent(dir, e)),
         };
         let tried = match agent_of(size, dir, lost.unwrap_or_else(Instant::now)) {
             Err(e) if lost.is_none() => return Err(e),
@@ -85,6 +83,10 @@ pub fn session(
             done => return done,
         }
     }
+}
+
+pub fn not_utf8(dir: &Path) -> Error {
+    Error::bad(format!("the path {} is not UTF-8; choose another name for the run", dir.display()))
 }
 
 /// Whether an opening on another host is asked again. What is not there at the first try is not waited for.
@@ -139,6 +141,30 @@ fn agent_of(size: u32, dir: &Path, began: Instant) -> Result<Option<Wire>> {
                 ));
             }
         }
+    }
+}
+
+/// An agent took the run just now, as clients go on at one that they start: it is asked.
+fn after_an_agent(dir: &Path, e: Error) -> Error {
+    let holder = forebay_store::lock::holder(&dir.join(layout::LOCK));
+    match e.code() == Code::Conflict && holder.is_some_and(|h| h.is_agent()) {
+        true => Error::new(Code::ServerLost, e.text()),
+        false => e,
+    }
+}
+
+/// Fails when whoever owns the run, at the other end, cannot see what this process does.
+pub fn shared(wire: &Wire, dir: &Path) -> Result<()> {
+    let Some(pid) = wire.process().map(|p| p.pid) else { return Ok(()) };
+    match unlike(pid, dir) {
+        None => Ok(()),
+        Some(what) => Err(Error::new(
+            Code::Refused,
+            format!(
+                "the owner of the run (process {pid}) sees another {} than this process, as in a container or mount namespace of its own; start the client where the owner is",
+                what.display()
+            ),
+        )),
     }
 }
 
@@ -209,7 +235,7 @@ pub fn session_from_afar(
     Ok(session)
 }
 
-fn request(path: &str, mode: Mode, options: &OpenOptions, (rank, size): (u32, u32)) -> Result<OpenRun> {
+pub fn request(path: &str, mode: Mode, options: &OpenOptions, (rank, size): (u32, u32)) -> Result<OpenRun> {
     Ok(OpenRun {
         path: path.to_owned(),
         mode,
@@ -235,7 +261,7 @@ fn successor() -> Successor {
 }
 
 /// A connection to the agent, or `None` when there is none.
-fn greeted(socket: &Path) -> Result<Option<Wire>> {
+pub fn greeted(socket: &Path) -> Result<Option<Wire>> {
     match Session::greet(socket) {
         Ok(wire) => Ok(Some(wire)),
         Err(e) if matches!(e.code(), Code::NotFound | Code::ServerLost) => Ok(None),

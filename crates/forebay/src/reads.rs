@@ -2,7 +2,7 @@
 
 use forebay_client::remote::{RemoteArray, RemoteReader};
 use forebay_store::catalog::{Moment, Rows};
-use forebay_store::{Answer, Reader};
+use forebay_store::{Answer, MappedArray, Reader};
 use forebay_types::columns::ColumnValues;
 use forebay_types::reading::{Question, Wanted};
 use forebay_types::{DType, Error, Result, Selection};
@@ -75,6 +75,17 @@ impl Reads {
         match self {
             Here(reader) => reader.find(wanted)?.read(&wanted.selection).map(Array::from),
             There(reader) => reader.array(wanted).map(Array::from),
+        }
+    }
+
+    /// An array as memory that is read when it is touched.
+    pub fn mapped(&self, wanted: &Wanted) -> Result<MappedArray> {
+        match self {
+            Here(reader) => reader.find(wanted)?.map(),
+            There(_) => Err(Error::bad(format!(
+                "{:?} lies on another host, whose files cannot be mapped here; read it, or the part that is needed (get)",
+                wanted.name
+            ))),
         }
     }
 

@@ -20,9 +20,9 @@ use crate::owner::Owner;
 use crate::reads::{Reads, of_set};
 use crate::remote::RunPlace;
 use crate::{
-    Array, Checkpoint, DataSet, Diagram, DiagramOptions, Kept, KeptSnapshots, Level, OpenOptions, Parameter,
-    ParameterOptions, PutOptions, Restart, Rows, Snapshot, Start, Steps, StepsOptions, Table, TableOptions,
-    View, launcher,
+    Array, Checkpoint, DataSet, Diagram, DiagramOptions, Kept, KeptSnapshots, Level, MappedArray,
+    OpenOptions, Parameter, ParameterOptions, PutOptions, Restart, Rows, Snapshot, Start, Steps,
+    StepsOptions, Table, TableOptions, View, launcher,
 };
 
 /// An open run. Cheap to clone, usable from every thread; the last clone that goes closes it.
@@ -56,12 +56,15 @@ struct Inner {
 /// Fails with `NotFound` (mode `r`, `r+`), `Conflict` (mode `x`, or another process writes the
 /// run: the text names pid and host), `VersionMismatch` (a newer format), `ReadOnly`.
 pub fn open(place: &str, mode: Mode, mut options: OpenOptions) -> Result<Run> {
-    let rank_and_size = launcher::rank_and_size(options.rank, options.size)?;
+    let rank_and_size = match options.client {
+        true => (0, 0),
+        false => launcher::rank_and_size(options.rank, options.size)?,
+    };
     let (dir, remote) = match RunPlace::parse(place)? {
         RunPlace::Here(dir) => (dir, None),
         RunPlace::There(remote) => (PathBuf::from(&remote.url), Some(remote)),
     };
-    if !mode.writes() {
+    if !mode.writes() && !options.client {
         if let Some(keep) = &options.keep {
             let keep = keep.to_string();
             let text = format!(
@@ -72,8 +75,13 @@ pub fn open(place: &str, mode: Mode, mut options: OpenOptions) -> Result<Run> {
         let run = Run::new(dir, remote, rank_and_size, None, None);
         return run.reader().map(|_| run);
     }
-    options.buffer = crate::options::buffer(options.buffer, rank_and_size.1)?;
+    options.buffer = match options.client {
+        true => crate::options::client_buffer(options.buffer)?,
+        false => crate::options::buffer(options.buffer, rank_and_size.1)?,
+    };
     let (session, owner) = match &remote {
+        Some(remote) if options.client => return Err(not_from_afar(&remote.url)),
+        None if options.client => (crate::beside::session(&dir, mode, &options)?, None),
         None => crate::owner::session(&dir, mode, &options, rank_and_size)?,
         Some(remote) => (crate::owner::session_from_afar(remote, mode, &options, rank_and_size)?, None),
     };
@@ -83,13 +91,19 @@ pub fn open(place: &str, mode: Mode, mut options: OpenOptions) -> Result<Run> {
     if let Some(keep) = options.keep {
         run.session()?.keep(keep)?;
     }
-    if last.is_some() {
+    if last.is_some() && !options.client {
         let kept = KeptSnapshots::of(run.reader()?)?;
         run.session()?.know_steps(kept.numbers()?.iter().copied());
         let newest = kept.last().map_or(0, |s| s.nbytes());
         run.session()?.know_last_bytes(newest / u64::from(rank_and_size.1));
     }
     Ok(run)
+}
+
+fn not_from_afar(url: &str) -> Error {
+    Error::bad(format!(
+        "a client writes on the host of the run, and {url} is on another one; start it there, or open the run as a rank"
+    ))
 }
 
 /// What is said to whoever reads a run of data that are not on disk yet.
@@ -191,7 +205,7 @@ impl Run {
         &self.inner.dir
     }
 
-    /// This rank and the number of ranks.
+    /// This rank and the number of ranks; 0 and 0 of a client.
     pub fn rank_and_size(&self) -> (u32, u32) {
         self.inner.rank_and_size
     }
@@ -242,6 +256,17 @@ impl Run {
             session.settle_data(name, set)?;
         }
         self.reader()?.array(&of_set(name, set, selection))
+    }
+
+    /// A data set as memory that the system reads when it is touched, and that may be larger than what there is of memory.
+    /// It is that version for as long as it is mapped. No checksums are compared. `BadArgument` if the run is on another
+    /// host.
+    pub fn map(&self, name: &str, set: i64) -> Result<MappedArray> {
+        self.open()?;
+        if let Some(session) = &self.inner.session {
+            session.settle_data(name, set)?;
+        }
+        self.reader()?.mapped(&of_set(name, set, None))
     }
 
     /// Reads many data sets whole, in the order of the names. Over a network all questions are

@@ -34,7 +34,7 @@ impl Array {
             return Ok(self.bytes);
         }
         let apart = Strided::dense(&self.meta)?;
-        let mut out = vec![0; apart.bytes()];
+        let mut out = forebay_arena::zeros(apart.bytes())?;
         apart.gather(&self.bytes, &mut out);
         Ok(out)
     }

@@ -53,6 +53,16 @@ impl Table {
 
     /// Adds rows, each with a cell for every column in their order. Pipelined; durable at flush.
     pub fn insert(&self, rows: &[Vec<Cell>]) -> Result<()> {
+        self.insert_as(rows, None)
+    }
+
+    /// Adds rows of a history that were made in a step.
+    #[doc(hidden)]
+    pub fn insert_of_step(&self, rows: &[Vec<Cell>], step: i64) -> Result<()> {
+        self.insert_as(rows, Some(step))
+    }
+
+    fn insert_as(&self, rows: &[Vec<Cell>], step: Option<i64>) -> Result<()> {
         let dtypes: Vec<DType> =
             self.columns().iter().map(|c| DType::parse(&c.dtype)).collect::<Result<_>>()?;
         for row in rows {
@@ -62,7 +72,7 @@ impl Table {
                 })?;
             }
         }
-        self.run.session()?.insert(&self.info, rows)
+        self.run.session()?.insert(&self.info, rows, step)
     }
 
     /// Adds as many rows as each of these columns has; one of the table's that is not among them has no value in them.
@@ -104,7 +114,7 @@ impl Table {
             given.push(found);
         }
         let none = Cell::Null;
-        self.run.session()?.insert_rows(&self.info, rows, |row, w| {
+        self.run.session()?.insert_rows(&self.info, rows, None, |row, w| {
             given.iter().for_each(|column| column.map_or_else(|| none.clone(), |c| c.cell(row)).encode(w));
         })
     }

@@ -209,3 +209,27 @@ fn the_page_may_be_asked_for_before_its_run_is_there() {
         run.close().unwrap();
     });
 }
+
+#[test]
+fn who_only_looks_whether_a_server_listens_is_no_trouble_of_it() {
+    sandbox("who_only_looks_whether_a_server_listens_is_no_trouble_of_it", |_| {
+        let server = Server::new("looked at").service("nothing()", |_| Ok(())).unwrap();
+        let running = server.start(forebay::locator(None)).unwrap();
+        let socket = || {
+            let files =
+                std::fs::read_dir(forebay_host::directories::runtime_dir().unwrap()).unwrap().flatten();
+            files.map(|f| f.path()).find(|p| p.to_string_lossy().contains("/server-"))
+        };
+        let socket = socket().unwrap();
+        for _ in 0..20 {
+            drop(std::os::unix::net::UnixStream::connect(&socket).unwrap());
+        }
+        // They were let in before this client is, or are about to be.
+        let client = forebay::connect(None).unwrap();
+        client.call("nothing", vec![], None).unwrap();
+        for _ in 0..50 {
+            assert!(running.trouble().is_none(), "{:?}", running.trouble());
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    });
+}

@@ -119,6 +119,8 @@ struct Evidence {
     is_used: bool,
     /// It was changed.
     is_changed: bool,
+    /// The first call that has left it as it was, though it comes.
+    left: Option<String>,
     /// The call with most of it: its scalars, what is said of them, how many bytes at its end nobody used, and of how many.
     most: Option<(Scalars<MOST>, String, usize, usize)>,
 }
@@ -245,6 +247,10 @@ impl<W: Write> Check<'_, W> {
         let (Some(way), Some(held)) = (way_of(arg), first.of(at)) else { return Ok(()) };
         let total = held.before.len();
         self.seen[at].is_changed |= held.changes() > 0;
+        let is_left = || second.of(at).is_some_and(|other| untouched(held, other) == total);
+        if way == Way::Out && total > 0 && self.seen[at].left.is_none() && is_left() {
+            self.seen[at].left = Some(format!("{said}{}", self.status_in_words(first)));
+        }
         let is_told = match &arg.kind {
             Kind::Array(array) => self.tells(at, array, scalars)?,
             _ => way == Way::Out,
@@ -265,6 +271,19 @@ impl<W: Write> Check<'_, W> {
             seen.most = Some((scalars.clone(), said.to_owned(), unused, total));
         }
         Ok(())
+    }
+
+    /// The status with which a call has ended, if there is one and it is not 0.
+    fn status_in_words(&self, ran: &Ran) -> String {
+        let routine = &self.prepared[0].routine;
+        let told = routine.args.iter().enumerate().find_map(|(at, arg)| match &arg.kind {
+            Kind::Scalar(s) if s.status.is_some() => Some((&arg.name, ran.of(at)?.after.first_chunk::<4>()?)),
+            _ => None,
+        });
+        match told.map(|(name, bytes)| (name, i32::from_le_bytes(*bytes))) {
+            Some((name, value)) if value != 0 => format!(", where {name} is {value}"),
+            _ => String::new(),
+        }
     }
 
     /// Whether the end of an array tells anything of its extents: one of a single element is as long as another one.
@@ -308,6 +327,13 @@ impl<W: Write> Check<'_, W> {
             if seen.is_used {
                 if way == Way::InOut && !seen.is_changed {
                     self.verdict.doubts.push(format!("{}: {kind} was never changed; is it in?", arg.name));
+                }
+                if let Some(said) = seen.left {
+                    self.verdict.doubts.push(format!(
+                        "{}: {kind} is left as it is by some calls, and callers get 0 then; if what they held counts, write \
+                         inout; called with {said}",
+                        arg.name
+                    ));
                 }
                 continue;
             }

@@ -49,7 +49,7 @@ pub(crate) fn words<'a>(file: &str, text: &'a str) -> Result<Vec<(Word<'a>, Line
         )));
     }
     let mut words = Vec::new();
-    let mut open = 0usize;
+    let mut open: Vec<(&str, LinePlace)> = Vec::new();
     let mut place = LinePlace { line: 1, column: 1 };
     for line in text.split('\n') {
         let line = line.strip_suffix('\r').unwrap_or(line);
@@ -65,17 +65,31 @@ pub(crate) fn words<'a>(file: &str, text: &'a str) -> Result<Vec<(Word<'a>, Line
             }
             let (word, bytes) = one(rest).map_err(|why| fault(file, place, why))?;
             match word {
-                Word::Sign("(" | "[") => open += 1,
-                Word::Sign(")" | "]") => open = open.saturating_sub(1),
+                Word::Sign(sign @ ("(" | "[")) => open.push((sign, place)),
+                Word::Sign(sign @ (")" | "]")) => {
+                    if let Some((opening, at)) = open.pop()
+                        && (opening == "(") != (sign == ")")
+                    {
+                        let LinePlace { line, column } = place;
+                        let text = format!(
+                            "this {opening:?} is not closed before the {sign:?} of line {line}, column {column}"
+                        );
+                        return Err(fault(file, at, text));
+                    }
+                }
                 _ => (),
             }
             words.push((word, place));
             rest = &rest[bytes..];
         }
-        if open == 0 {
+        if open.is_empty() {
             words.push((Word::End, place));
         }
         place = LinePlace { line: place.line + 1, column: 1 };
+    }
+    // A line goes on in the next one while a bracket is open, so all that follows would be wrong.
+    if let Some((opening, at)) = open.pop() {
+        return Err(fault(file, at, format!("this {opening:?} is never closed")));
     }
     words.push((Word::End, place));
     Ok(words)

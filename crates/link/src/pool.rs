@@ -4,8 +4,10 @@
 use crate::idle::{LARGE, Trims, trim_when_idle};
 use crate::lock;
 use forebay_arena::{OwnAllocator, OwnBlock};
+use forebay_host::rlimits;
 use forebay_types::{Code, Error, Result};
 use std::any::Any;
+use std::io::ErrorKind;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
@@ -13,6 +15,8 @@ use std::time::{Duration, Instant};
 /// Most pieces of a pool that are used again; more of them are ordinary memory.
 const BLOCKS: u32 = 4_096;
 const PAGE: u64 = 4_096;
+/// Less address space than this is of no use.
+const LEAST: u64 = 1 << 20;
 
 /// A limit that pools share.
 #[derive(Debug)]
@@ -30,7 +34,7 @@ pub struct Pool {
 struct Inner {
     budget: Arc<Budget>,
     /// Made when it is first needed: address space only, pages come by and by.
-    memory: OnceLock<Result<PoolMemory>>,
+    memory: OnceLock<PoolMemory>,
     /// When the last large piece was wanted.
     large: Mutex<Instant>,
     watched: AtomicBool,
@@ -98,7 +102,20 @@ impl PoolMemory {
     fn new(limit: u64) -> Result<PoolMemory> {
         // Each large piece begins at a page.
         let bytes = limit.next_multiple_of(PAGE).saturating_add(u64::from(BLOCKS) * PAGE);
-        Ok(PoolMemory { allocator: Mutex::new(OwnAllocator::new(bytes, BLOCKS)?) })
+        match OwnAllocator::new(bytes, BLOCKS) {
+            Ok(allocator) => Ok(PoolMemory { allocator: Mutex::new(allocator) }),
+            // Half of it may do.
+            Err(e) if e.cause() == Some(ErrorKind::OutOfMemory) && limit >= 2 * LEAST => {
+                PoolMemory::new(limit / 2)
+            }
+            Err(e) if e.cause() == Some(ErrorKind::OutOfMemory) => Err(Error::new(
+                Code::Full,
+                format!(
+                    "{e}; this process may take no more address space: raise `ulimit -v`, or free memory"
+                ),
+            )),
+            Err(e) => Err(e),
+        }
     }
 }
 
@@ -119,21 +136,36 @@ impl Pool {
         }
         budget.take(bytes).map_err(|used| {
             let limit = budget.limit;
+            let more = match rlimits::address_space_left() {
+                Some(_) => ", or raise `ulimit -v`, which limits that",
+                None => "",
+            };
             Error::new(
                 Code::Full,
                 format!(
                     "{bytes} bytes of an array find no room: {used} of {limit} are under way; wait for \
-                     calls, or pass it in pieces"
+                     calls, or pass it in pieces{more}"
                 ),
             )
         })?;
         // From here on the lease gives the budget back.
         let home = Home { pool: self.inner.clone(), bytes, back: Mutex::default() };
         let mut lease = Lease { piece: None, home: Arc::new(home) };
-        let memory = memory.get_or_init(|| PoolMemory::new(budget.limit)).as_ref().map_err(Error::clone)?;
+        let memory = match memory.get() {
+            Some(memory) => memory,
+            None => {
+                let made = PoolMemory::new(budget.limit)?;
+                memory.get_or_init(|| made)
+            }
+        };
         let mut allocator = lock(&memory.allocator);
         lease.piece = allocator.alloc(bytes).map(Buffer::Block).or_else(|| {
-            let words = || Some(vec![0; usize::try_from(bytes).ok()?.div_ceil(16)]);
+            let words = || {
+                let (mut words, n) = (Vec::new(), usize::try_from(bytes).ok()?.div_ceil(16));
+                words.try_reserve_exact(n).ok()?;
+                words.resize(n, 0);
+                Some(words)
+            };
             allocator.is_out_of_blocks().then(words).flatten().map(Buffer::Ordinary)
         });
         match lease.piece {
@@ -141,7 +173,7 @@ impl Pool {
             None => Err(Error::new(
                 Code::Full,
                 format!(
-                    "the system has no memory for {bytes} bytes of an array; free some, or wait for calls"
+                    "the system has no memory for {bytes} bytes of an array; free some, wait for calls, or raise `ulimit -v`"
                 ),
             )),
         }
@@ -158,7 +190,7 @@ impl Trims for Inner {
     }
 
     fn trim(&self) -> bool {
-        let Some(Ok(memory)) = self.memory.get() else { return true };
+        let Some(memory) = self.memory.get() else { return true };
         let mut allocator = lock(&memory.allocator);
         allocator.trim();
         allocator.used() < LARGE
@@ -206,8 +238,7 @@ impl Drop for Lease {
 
 impl Drop for Home {
     fn drop(&mut self) {
-        if let (Some(Buffer::Block(block)), Some(Ok(memory))) =
-            (lock(&self.back).take(), self.pool.memory.get())
+        if let (Some(Buffer::Block(block)), Some(memory)) = (lock(&self.back).take(), self.pool.memory.get())
         {
             lock(&memory.allocator).free(block);
         }

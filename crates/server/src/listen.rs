@@ -65,7 +65,10 @@ pub(crate) fn admit(shared: &Arc<Shared>, greet: impl FnOnce() -> Result<Wire> +
     let there = shared.clone();
     shared.greetings.fetch_add(1, Ordering::Relaxed);
     let spawned = std::thread::Builder::new().name("greeting".into()).spawn(move || {
-        if let Err(e) = greet().and_then(|wire| attach_one(&there, wire)) {
+        // One that has gone is no trouble: it may only have looked whether somebody listens.
+        if let Err(e) = greet().and_then(|wire| attach_one(&there, wire))
+            && e.code() != Code::ServerLost
+        {
             *lock(&there.trouble) = Some(e.within("a client could not be let in"));
         }
         there.greetings.fetch_sub(1, Ordering::Relaxed);

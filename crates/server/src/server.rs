@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 
 use forebay_host::fork::own_pid;
 use forebay_host::output::Output;
-use forebay_host::{rlimits, sockets};
+use forebay_host::{directories, rlimits, sockets};
 use forebay_link::net::Address;
 use forebay_link::{Listener, Locator, QuickMap};
 use forebay_types::directory::{Incarnation, Load, SERVICES};
@@ -120,6 +120,8 @@ impl Server {
     pub fn start(self, broker: Locator) -> Result<Running> {
         rlimits::raise_files();
         let files = Files::new(&self.name, self.scratch)?;
+        // Servers that were killed where no agent was have left theirs.
+        sockets::sweep_sockets(&directories::runtime_dir()?);
         let listener = sockets::at_free_socket("server", Listener::bind)?;
         let socket = listener.path().to_owned();
         let shared = Arc::new(Shared::new(

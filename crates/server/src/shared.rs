@@ -99,7 +99,8 @@ impl Shared {
             pid: own_pid(),
             supervised,
             printing: output.map(Printing::new),
-            incarnation: Incarnation(u64::from_le_bytes(number)),
+            // Of 53 bits: whoever reads it as a number of JSON has it whole.
+            incarnation: Incarnation(u64::from_le_bytes(number) >> 11),
             socket,
             listens: OnceLock::new(),
             farewell: Doorbell::new()?,

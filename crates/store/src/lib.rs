@@ -8,6 +8,7 @@
 //! the segments are the log.
 #![deny(unsafe_code)]
 
+mod ahead;
 mod answer;
 mod burst;
 mod care;
@@ -19,6 +20,7 @@ pub mod layout;
 mod links;
 mod located;
 pub mod lock;
+mod mapped;
 pub mod owner;
 mod reader;
 mod series;
@@ -32,6 +34,7 @@ pub use care::{
 };
 pub use catalog::{OpenAct, PartialRow};
 pub use located::{Array, Located};
+pub use mapped::MappedArray;
 pub use owner::{
     Absence, Attach, Deaf, InMemory, OVER_THE_NETWORK, Options, Orphan, Owner, Replayed, Says, Sink,
     has_living_ranks, left_in_memory, replay,

@@ -1,6 +1,7 @@
 //! An array that the catalog knows: where its bytes lie, and reading them. What is read whole is compared
 //! with the checksums that were made when it was written.
 
+use crate::ahead;
 use crate::catalog::{self, Bytes, StepRow};
 use crate::layout::Layout;
 use crate::stepfile::{Check, Entry, Hyperslab, Piece, Source, read_selection};
@@ -35,12 +36,13 @@ pub struct Located<'a> {
     /// Unit, or empty.
     pub units: String,
     pieces: Vec<Piece>,
-    bytes: Storage,
+    pub(crate) bytes: Storage,
     layout: &'a Layout,
     owner: Belonging<'a>,
 }
 
-enum Storage {
+/// Where the bytes of an array are.
+pub(crate) enum Storage {
     Here(Vec<u8>),
     There(File, u64),
 }
@@ -142,6 +144,20 @@ impl<'a> Located<'a> {
         }
     }
 
+    /// Has it read into memory, without waiting for it.
+    pub(crate) fn fetch(self) {
+        let (Ok(mut bytes), Storage::There(file, mut offset)) = (self.meta.bytes(), self.bytes) else {
+            return;
+        };
+        // Chunks lie one behind the other as they were written, with little between.
+        let chunks = self.pieces.iter().filter_map(|p| p.chunks.as_ref()).flat_map(|c| &c.stored);
+        let spans = chunks.map(|chunk| (chunk.offset, chunk.offset.saturating_add(chunk.bytes)));
+        if let Some((first, end)) = spans.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))) {
+            (offset, bytes) = (first, end - first);
+        }
+        ahead::fetch(file, offset, bytes);
+    }
+
     /// The part of it that a selection picks.
     pub fn read(self, sel: &Selection) -> Result<Array> {
         if let Storage::Here(all) = &self.bytes {
@@ -194,10 +210,7 @@ impl<'a> Located<'a> {
         match check.wrong() {
             None => Ok(()),
             Some(_) if self.pieces.len() == 1 => Err(self.damaged("holds other bytes than were written")),
-            Some(p) => {
-                let rank = p.rank;
-                Err(self.damaged(&format!("holds other bytes than were written in the piece of rank {rank}")))
-            }
+            Some(p) => Err(self.damaged(&format!("holds other bytes than were written in {}", p.called()))),
         }
     }
 
@@ -212,7 +225,21 @@ impl<'a> Located<'a> {
         }
     }
 
-    fn damaged(&self, how: &str) -> Error {
+    /// Refuses what is compressed: its bytes are nowhere in the file.
+    pub(crate) fn lies_as_it_is(&self) -> Result<()> {
+        if self.pieces.iter().all(|p| p.chunks.is_none()) {
+            return Ok(());
+        }
+        let called = match &self.owner {
+            Belonging::Set { name, set, .. } => format!("{name:?} set {set}"),
+            Belonging::Step { name, step, .. } => format!("{name:?} of step {step}"),
+        };
+        Err(Error::bad(format!(
+            "{called} is compressed, and no memory over its file; read it, or a selection of it"
+        )))
+    }
+
+    pub(crate) fn damaged(&self, how: &str) -> Error {
         let path = self.path().unwrap_or_default();
         let (path, run) = (path.display(), self.layout.root().display());
         let text = match &self.owner {

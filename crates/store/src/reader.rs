@@ -3,6 +3,7 @@
 //! The catalog is opened read-only; arrays are read from their files at the offsets the catalog
 //! knows, only the part that is asked for. A reader may be shared by threads.
 
+use crate::ahead::{self, Ahead};
 use crate::burst::{Asking, Burst};
 use crate::catalog::{self, Checkpoint, DataRow, Moment, Opened, PartialRow, Rows, StepRow};
 use crate::layout::{DirectoryKind, Layout, begun};
@@ -20,6 +21,7 @@ pub struct Reader {
     layout: Layout,
     burst: Burst,
     commits: Option<Commits>,
+    ahead: Ahead,
 }
 
 /// Counts the commits of the catalog.
@@ -51,7 +53,7 @@ impl Reader {
             }
         }
         let catalog = Opened::open(&layout.catalog()).map_err(|e| layout.of_catalog(e))?;
-        Ok(Reader { layout, burst: Burst::new(catalog), commits: None })
+        Ok(Reader { layout, burst: Burst::new(catalog), commits: None, ahead: Ahead::default() })
     }
 
     /// Makes bursts of questions cheaper where commits can be counted: nothing is committed while
@@ -276,9 +278,25 @@ impl Reader {
 
     /// A data set of a step, to be read once or in slabs.
     pub fn locate_in_step(&self, step: i64, name: &str) -> Result<Located<'_>> {
-        self.twice(|| {
-            Located::in_step(&self.layout, self.step_entry(step, name, catalog::step_data)?, self.step(step)?)
-        })
+        let located = self.twice(|| self.open_in_step(step, name))?;
+        if let Some(before) = self.ahead.note(name, step, located.meta.bytes()?) {
+            // What cannot be fetched now is told when it is read.
+            drop(self.fetch_onwards(step, before, name));
+        }
+        Ok(located)
+    }
+
+    fn open_in_step(&self, step: i64, name: &str) -> Result<Located<'_>> {
+        Located::in_step(&self.layout, self.step_entry(step, name, catalog::step_data)?, self.step(step)?)
+    }
+
+    /// Has the array of the step behind this one read, as it goes on from the one before.
+    fn fetch_onwards(&self, step: i64, before: i64, name: &str) -> Result<()> {
+        let neighbours = self.ask(|conn| catalog::nearest_steps(conn, step))?;
+        if let Some(next) = ahead::onwards(step, before, &neighbours) {
+            self.open_in_step(next, name)?.fetch();
+        }
+        Ok(())
     }
 
     /// Rank and size of a session, how far its small records are applied, and whether it is over.

@@ -204,7 +204,7 @@ fn two_ranks(run: &Path, ill: &Ill, errno: Errno, hiccup: Duration) -> (Owner, [
 }
 
 fn two_ranks_on(run: &Path, disk: Arc<dyn Disk>, hiccup: Duration) -> (Owner, [Rank; 2], Arc<Heard>) {
-    let owner = Owner::open(run, Options { disk, hiccup, size: 2, ..Options::default() }).unwrap();
+    let owner = Owner::open(run, Options { disk, hiccup, ..Options::default() }).unwrap();
     let heard = Arc::new(Heard::default());
     let ranks = [0, 1].map(|r| Rank::open_heard(&owner, r, 2, 8 << 20, heard.clone()));
     (owner, ranks, heard)

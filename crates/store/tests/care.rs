@@ -349,7 +349,7 @@ fn a_damaged_file_of_a_data_set_is_put_aside_and_never_deleted() {
 
 /// A run of two ranks whose arrays are put together of two pieces.
 pub fn of_two_ranks(run: &Path, last: i64) {
-    let owner = Owner::open(run, Options { size: 2, ..Options::default() }).unwrap();
+    let owner = Owner::open(run, Options { ..Options::default() }).unwrap();
     let mut ranks: Vec<Rank> = (0..2).map(|r| Rank::open(&owner, r, 2, 8 << 20)).collect();
     for step in 0..=last {
         for r in &mut ranks {
@@ -456,7 +456,7 @@ fn repair_marks_damaged_steps_and_listings_and_restarts_pass_them_over() {
     assert_eq!((steps(&run), reader.last_step().unwrap().unwrap().step), (vec![0, 2], 2));
     assert_eq!(reader.step_get(3, "E", &part(0, 5000)).unwrap().bytes, f64s(5000, 3), "what is whole");
     assert_eq!(verify(&run).unwrap().faults.len(), 3, "they are damaged still");
-    let owner = Owner::open(&run, Options { size: 2, ..Options::default() }).unwrap();
+    let owner = Owner::open(&run, Options { ..Options::default() }).unwrap();
     let mut ranks: Vec<Rank> = (0..2).map(|r| Rank::open(&owner, r, 2, 8 << 20)).collect();
     let e = ranks[0].ask(&Ask::Restart { tag: None, strict: true }).unwrap_err();
     assert!(e.code() == Code::Corrupt && e.text().contains("steps 3, 4 are damaged"), "{e}");

@@ -41,7 +41,7 @@ fn script() -> Vec<Act> {
 }
 
 fn options(disk: &Arc<FaultyDisk>, mode: Mode) -> Options {
-    Options { size: Driver::SIZE, disk: disk.clone(), mode, ..Options::default() }
+    Options { disk: disk.clone(), mode, ..Options::default() }
 }
 
 /// Runs the script with a fault; gives what was told, and the places that were passed.

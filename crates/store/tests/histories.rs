@@ -93,12 +93,8 @@ fn whole(owner: &Owner) {
 }
 
 fn opened(run: &Path) -> Owner {
-    opened_by(run, 2)
-}
-
-fn opened_by(run: &Path, size: u32) -> Owner {
     let mode = if run.exists() { Mode::ReadWrite } else { Options::default().mode };
-    Owner::open(run, Options { mode, size, ..Options::default() }).unwrap()
+    Owner::open(run, Options { mode, ..Options::default() }).unwrap()
 }
 
 /// Rows of "hist": rank, step, start.
@@ -181,7 +177,7 @@ fn what_ranks_made_that_are_there_no_more_goes_when_all_have_come() {
     let owner = opened(&run);
     whole(&owner);
     owner.close().unwrap();
-    let owner = opened_by(&run, 3);
+    let owner = opened(&run);
     let mut first = Starter::open(&owner, 0, 3);
     assert_eq!(first.back(), Some(3));
     first.body(3, 1);
@@ -198,7 +194,7 @@ fn what_ranks_made_that_are_there_no_more_goes_when_all_have_come() {
     assert_eq!(found.iter().filter(|r| r[1] == 3).count(), 3);
     owner.close().unwrap();
     // One rank alone is all there are.
-    let owner = opened_by(&run, 1);
+    let owner = opened(&run);
     let mut alone = Starter::open(&owner, 0, 1);
     assert_eq!(alone.back(), Some(3));
     assert_eq!(rows(&run).len(), 6);

@@ -127,7 +127,7 @@ fn what_a_dead_far_rank_was_ahead_joins_no_step_of_the_next_start_that_went_back
     let dir = scratch();
     let run = dir.path().join("r.fb");
     let late_ranks = Duration::from_millis(200);
-    let owner = Owner::open(&run, Options { size: 2, late_ranks, ..Options::default() }).unwrap();
+    let owner = Owner::open(&run, Options { late_ranks, ..Options::default() }).unwrap();
     let (near, remote) = begun(&owner);
     near.dies(&owner);
     // Its line says nothing yet of its death: the next start of rank 0 takes it for a living rank.
@@ -179,7 +179,7 @@ fn goes_on_with_what_is_brought(owner: Owner, mut near: Starter, asked: u64, ses
 fn who_goes_back_waits_for_the_ranks_whose_hosts_may_have_what_makes_steps_whole() {
     let dir = scratch();
     let run = dir.path().join("r.fb");
-    let owner = Owner::open(&run, Options { size: 2, ..Options::default() }).unwrap();
+    let owner = Owner::open(&run, Options { ..Options::default() }).unwrap();
     let (mut near, remote) = begun(&owner);
     (1..4).for_each(|step| near.step(step));
     near.dies(&owner);
@@ -199,7 +199,7 @@ fn who_goes_back_waits_for_the_ranks_whose_hosts_may_have_what_makes_steps_whole
 fn rows_of_a_start_whose_steps_are_made_whole_after_its_death_stay_whoever_owns_the_run_then() {
     let dir = scratch();
     let run = dir.path().join("r.fb");
-    let open = || Owner::open(&run, Options { size: 2, ..Options::default() }).unwrap();
+    let open = || Owner::open(&run, Options { ..Options::default() }).unwrap();
     let owner = open();
     let (near, remote) = begun(&owner);
     near.closes();
@@ -229,7 +229,7 @@ fn a_step_that_a_later_start_begins_has_nothing_of_what_is_brought_of_an_earlier
     for is_first in [true, false] {
         let dir = scratch();
         let run = dir.path().join("r.fb");
-        let owner = Owner::open(&run, Options { size: 2, ..Options::default() }).unwrap();
+        let owner = Owner::open(&run, Options { ..Options::default() }).unwrap();
         let (near, remote) = (Starter::near(&owner, 1), Starter::remote(&owner, 1));
         near.dies(&owner);
         let session = remote.dies(&owner);
@@ -260,7 +260,7 @@ fn a_step_that_a_later_start_begins_has_nothing_of_what_is_brought_of_an_earlier
 fn a_far_rank_that_answers_lives_and_one_that_does_not_is_neither_dead_nor_alive_until_its_line_is_given_up()
 {
     let dir = scratch();
-    let owner = Owner::open(&dir.path().join("r.fb"), Options { size: 2, ..Options::default() }).unwrap();
+    let owner = Owner::open(&dir.path().join("r.fb"), Options { ..Options::default() }).unwrap();
     let remote = Starter::remote(&owner, 1);
     let began = Instant::now();
     assert!(!owner.is_sure_for(0, 2, began).unwrap());

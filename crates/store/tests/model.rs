@@ -45,7 +45,7 @@ fn acts(number: std::ops::Range<usize>) -> impl Strategy<Value = Vec<Act>> {
 }
 
 fn options(disk: &Arc<FaultyDisk>) -> Options {
-    Options { size: Driver::SIZE, disk: disk.clone(), ..Options::default() }
+    Options { disk: disk.clone(), ..Options::default() }
 }
 
 /// Carries out all acts. What is refused (a step that exists) the model refuses too.

@@ -98,13 +98,12 @@ fn take(ranks: &mut [Rank; 2], step: i64, seed: u64) {
 fn write(run: &Path) {
     let dir = tempfile::tempdir().unwrap();
     let work = dir.path().join("stopped.fb");
-    let owner = Owner::open(&work, Options { size: 2, ..Options::default() }).unwrap();
+    let owner = Owner::open(&work, Options { ..Options::default() }).unwrap();
     first_life(&owner);
     owner.close().unwrap();
     compact(&work).unwrap();
     let disk = Arc::new(Halting::default());
-    let options =
-        Options { size: 2, overflow: 0, spill: 128 << 10, disk: disk_of(&disk), ..Options::default() };
+    let options = Options { overflow: 0, spill: 128 << 10, disk: disk_of(&disk), ..Options::default() };
     let owner = Owner::open(&work, options).unwrap();
     let ranks = second_life(&owner, &disk);
     let _ = std::fs::remove_dir_all(run);
@@ -329,7 +328,7 @@ fn a_stopped_run_of_an_earlier_build_is_recovered_and_gone_on_with() {
         let (_dir, run) = planted(version);
         assert_eq!(recover(&run).unwrap(), Some(3), "the finished step without a row is listed");
         assert_eq!((ending(&run, "steps", ".tmp"), spilt(&run)), (Vec::new(), None));
-        let options = Options { mode: Mode::ReadWrite, size: 2, ..Options::default() };
+        let options = Options { mode: Mode::ReadWrite, ..Options::default() };
         let owner = Owner::open(&run, options).unwrap();
         let mut ranks = [0, 1].map(|r| Rank::open(&owner, r, 2, 1 << 20));
         for r in &mut ranks {
@@ -354,7 +353,7 @@ fn a_stopped_run_of_an_earlier_build_is_recovered_and_gone_on_with() {
 fn a_run_of_an_earlier_build_goes_back_to_its_checkpoints() {
     for version in versions() {
         let (_dir, run) = planted(version);
-        let options = || Options { mode: Mode::ReadWrite, size: 1, ..Options::default() };
+        let options = || Options { mode: Mode::ReadWrite, ..Options::default() };
         let owner = Owner::open(&run, options()).unwrap();
         let mut rank = Rank::open(&owner, 0, 1, 1 << 20);
         let e = rank.ask(&Ask::Restart { tag: Some("three".into()), strict: false }).unwrap_err();

@@ -32,6 +32,11 @@ fn what_a_rank_puts_is_read_back_by_another_connection() {
     let reader = Reader::open(&run).unwrap();
     assert_eq!(reader.get("input/a", 0, &all()).unwrap().bytes, small);
     assert!(reader.get("grid", 0, &all()).unwrap().bytes == large);
+    let grid = reader.locate("grid", 0).unwrap().map().unwrap();
+    let mut two = [0; 16];
+    grid.read_at(grid.len() - 16, &mut two).unwrap();
+    assert_eq!(two, large[large.len() - 16..]);
+    assert_eq!(grid.read_at(grid.len() - 8, &mut two).unwrap_err().code(), Code::BadArgument);
     assert_eq!(reader.info("grid", 0).unwrap().version, 2);
     assert_eq!(std::fs::read_dir(run.join("data")).unwrap().count(), 1, "the first version's file is gone");
     let part = Selection::parse("10:20:3", &shape(&[1_000_000])).unwrap();
@@ -141,7 +146,7 @@ fn what_does_not_fit_the_arena_goes_to_the_stores_own_buffer() {
 #[test]
 fn a_step_of_two_ranks_is_listed_when_both_have_ended_it() {
     let (_keep, run) = scratch();
-    let owner = Owner::open(&run, Options { size: 2, ..Options::default() }).unwrap();
+    let owner = Owner::open(&run, Options { ..Options::default() }).unwrap();
     let mut a = Rank::open(&owner, 0, 2, 16 << 20);
     let mut b = Rank::open(&owner, 1, 2, 16 << 20);
     let (x, y) = (f64s(300_000, 1), f64s(200_000, 2));
@@ -203,7 +208,7 @@ fn a_step_is_written_once_and_a_discarded_one_never_was() {
 #[test]
 fn who_ends_a_step_that_another_rank_has_discarded_hears_of_it_before_and_behind() {
     let (_keep, run) = scratch();
-    let owner = Owner::open(&run, Options { size: 3, ..Options::default() }).unwrap();
+    let owner = Owner::open(&run, Options { ..Options::default() }).unwrap();
     let mut ranks: Vec<Rank> = (0..3).map(|r| Rank::open(&owner, r, 3, 4 << 20)).collect();
     for rank in &mut ranks {
         rank.begin(1);
@@ -225,7 +230,7 @@ fn who_ends_a_step_that_another_rank_has_discarded_hears_of_it_before_and_behind
 #[test]
 fn a_step_is_given_up_when_a_rank_that_lives_has_taken_a_later_one_without_it() {
     let (_keep, run) = scratch();
-    let owner = Owner::open(&run, Options { size: 2, ..Options::default() }).unwrap();
+    let owner = Owner::open(&run, Options { ..Options::default() }).unwrap();
     let mut ranks = [0, 1].map(|r| Rank::open(&owner, r, 2, 1 << 20));
     ranks[0].step(1, &f64s(100_000, 1));
     owner.read_up().unwrap();
@@ -252,7 +257,7 @@ fn a_step_is_given_up_when_a_rank_that_lives_has_taken_a_later_one_without_it() 
 #[test]
 fn a_rank_that_has_yet_to_go_back_has_not_left_out_what_another_one_takes_behind_a_restart() {
     let (_keep, run) = scratch();
-    let owner = Owner::open(&run, Options { size: 2, ..Options::default() }).unwrap();
+    let owner = Owner::open(&run, Options { ..Options::default() }).unwrap();
     let mut ranks = [0, 1].map(|r| Rank::open(&owner, r, 2, 1 << 20));
     let both = |ranks: &mut [Rank; 2], step: i64| {
         for rank in ranks.iter_mut() {
@@ -362,7 +367,7 @@ fn a_request_or_a_record_that_the_owner_does_not_know_gets_an_error() {
 fn a_run_that_is_deleted_while_it_is_open_tells_its_ranks_and_frees_their_memory() {
     let dir = tempfile::tempdir().unwrap();
     let run = dir.path().join("gone.fb");
-    let owner = Owner::open(&run, Options { size: 2, ..Options::default() }).unwrap();
+    let owner = Owner::open(&run, Options { ..Options::default() }).unwrap();
     let mut ranks = [0, 1].map(|r| Rank::open(&owner, r, 2, 1 << 20));
     ranks[0].put("x", &f64s(10, 1), None);
     ranks[0].settle();
@@ -409,7 +414,7 @@ fn what_cannot_be_opened_says_why() {
 #[test]
 fn a_rank_that_runs_ahead_opens_a_bounded_number_of_files_and_gets_room_for_large_steps() {
     let (_keep, run) = scratch();
-    let owner = Owner::open(&run, Options { size: 2, ..Options::default() }).unwrap();
+    let owner = Owner::open(&run, Options { ..Options::default() }).unwrap();
     let mut ranks = [Rank::open(&owner, 0, 2, 4 << 20), Rank::open(&owner, 1, 2, 4 << 20)];
     let open_files = || {
         let files = std::fs::read_dir(run.join("steps")).unwrap().flatten();
@@ -448,7 +453,7 @@ fn a_rank_that_runs_ahead_opens_a_bounded_number_of_files_and_gets_room_for_larg
 #[test]
 fn a_step_begun_again_while_it_is_on_its_way_is_refused_and_the_first_one_is_whole() {
     let (_keep, run) = scratch();
-    let owner = Owner::open(&run, Options { size: 2, ..Options::default() }).unwrap();
+    let owner = Owner::open(&run, Options { ..Options::default() }).unwrap();
     let mut a = Rank::open(&owner, 0, 2, 4 << 20);
     let mut b = Rank::open(&owner, 1, 2, 4 << 20);
     let one = |r: &mut Rank, seed| {

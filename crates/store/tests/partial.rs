@@ -23,7 +23,7 @@ const N: u64 = 3000;
 const STEP: i64 = 7;
 
 fn options(disk: Arc<dyn Disk>) -> Options {
-    Options { size: 2, disk, ..Options::default() }
+    Options { disk, ..Options::default() }
 }
 
 fn of(rank: u32) -> Vec<u8> {

@@ -81,7 +81,7 @@ fn a_point_that_two_or_four_ranks_append_is_one_point() {
     for size in [2, 4] {
         let dir = tempfile::tempdir().unwrap();
         let run = dir.path().join("r.fb");
-        let owner = Owner::open(&run, Options { size, ..Options::default() }).unwrap();
+        let owner = Owner::open(&run, Options { ..Options::default() }).unwrap();
         let mut ranks: Vec<Rank> = (0..size).map(|r| Rank::open(&owner, r, size, 1 << 20)).collect();
         ranks.iter_mut().for_each(prepare);
         // Some are ahead: the last one by four steps.
@@ -108,7 +108,7 @@ fn an_owner_that_dies_between_the_points_of_the_ranks_costs_none_and_doubles_non
     for dies in 0..6 {
         let dir = tempfile::tempdir().unwrap();
         let run = dir.path().join("r.fb");
-        let owner = Owner::open(&run, Options { size: 3, ..Options::default() }).unwrap();
+        let owner = Owner::open(&run, Options { ..Options::default() }).unwrap();
         let mut ranks: Vec<Rank> = (0..3).map(|r| Rank::open(&owner, r, 3, 1 << 20)).collect();
         ranks.iter_mut().for_each(prepare);
         for step in 0..9 {
@@ -136,7 +136,7 @@ fn an_owner_that_dies_between_the_points_of_the_ranks_costs_none_and_doubles_non
 fn what_a_rank_that_left_did_not_give_is_not_waited_for() {
     let dir = tempfile::tempdir().unwrap();
     let run = dir.path().join("r.fb");
-    let owner = Owner::open(&run, Options { size: 2, ..Options::default() }).unwrap();
+    let owner = Owner::open(&run, Options { ..Options::default() }).unwrap();
     let heard = Arc::new(Heard::default());
     let mut a = Rank::open_heard(&owner, 0, 2, 1 << 20, heard.clone());
     let mut b = Rank::open_heard(&owner, 1, 2, 1 << 20, heard.clone());
@@ -183,7 +183,7 @@ fn a_run_of_format_1_keeps_its_points_and_takes_those_of_several_ranks() {
     let before = read(&run, "energy");
     assert_eq!(before, [(0.0, 0.0)]);
     recover(&run).unwrap();
-    let owner = Owner::open(&run, Options { mode: Mode::ReadWrite, size: 2, ..Options::default() }).unwrap();
+    let owner = Owner::open(&run, Options { mode: Mode::ReadWrite, ..Options::default() }).unwrap();
     let mut ranks = [0, 1].map(|r| Rank::open(&owner, r, 2, 1 << 20));
     ranks.iter_mut().for_each(prepare);
     for step in 0..5 {
@@ -212,7 +212,7 @@ impl Sink for Cuts {
 fn the_transaction_that_ends_a_killed_ranks_session_says_in_which_body_that_was() {
     let dir = tempfile::tempdir().unwrap();
     let run = dir.path().join("r.fb");
-    let owner = Owner::open(&run, Options { size: 2, ..Options::default() }).unwrap();
+    let owner = Owner::open(&run, Options { ..Options::default() }).unwrap();
     let heard = Arc::new(Cuts::default());
     let mut a = Rank::open(&owner, 0, 2, 1 << 20);
     let mut b = Rank::open_heard(&owner, 1, 2, 1 << 20, heard.clone());

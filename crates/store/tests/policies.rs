@@ -224,7 +224,7 @@ fn what_is_spilt_into_the_runs_directory_is_drained_in_order_and_found_after_a_d
 #[test]
 fn overflow_of_several_ranks_is_found_after_a_death() {
     let (_keep, run, disk) = scratch();
-    let options = Options { disk: disk.disk(), size: 2, ..Options::default() };
+    let options = Options { disk: disk.disk(), ..Options::default() };
     let owner = Owner::open(&run, options).unwrap();
     let mut ranks = [0, 1].map(|r| Rank::open(&owner, r, 2, 1 << 20));
     let mut paths = Vec::new();
@@ -248,7 +248,7 @@ fn overflow_of_several_ranks_is_found_after_a_death() {
 
 /// A run whose writer was given up with steps in its segment, and whose catalog is damaged then.
 fn damaged(run: &Path, disk: &Arc<FullDisk>, ranks: u32) -> Vec<Rank> {
-    let options = Options { disk: disk.disk(), size: ranks, closing: Duration::ZERO, ..Options::default() };
+    let options = Options { disk: disk.disk(), closing: Duration::ZERO, ..Options::default() };
     let owner = Owner::open(run, options).unwrap();
     disk.room.store(true, Ordering::SeqCst);
     let mut all: Vec<Rank> = (0..ranks).map(|r| Rank::open(&owner, r, ranks, 4 << 20)).collect();

@@ -40,7 +40,7 @@ fn part(rank: &mut Rank, step: i64) {
 /// adopts both.
 fn play(dir: &Path) {
     let run = dir.join("r.fb");
-    let options = Options { size: 2, record: Some(dir.to_owned()), ..Options::default() };
+    let options = Options { record: Some(dir.to_owned()), ..Options::default() };
     let owner = Owner::open(&run, options.clone()).unwrap();
     let mut ranks = [0, 1].map(|rank| Rank::open(&owner, rank, 2, 4 << 20));
     let [first, second] = &mut ranks;

@@ -247,16 +247,19 @@ pub struct OpeningWaits {
     pub waits: String,
 }
 
-/// How a rank asks the owner for a session.
+/// The number that a client has in the place of a rank's: no rank has it.
+pub const NO_RANK: u32 = u32::MAX;
+
+/// How a rank, or a client, asks the owner for a session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OpenRun {
     /// Absolute path of the run's directory.
     pub path: String,
     /// How.
     pub mode: Mode,
-    /// This rank.
+    /// This rank; [`NO_RANK`] of a client.
     pub rank: u32,
-    /// Number of ranks.
+    /// Number of ranks; 0 of a client.
     pub size: u32,
     /// What happens when buffers are full.
     pub full: WhenFull,
@@ -269,6 +272,13 @@ pub struct OpenRun {
     /// What becomes of data in memory that the owner does not reach.
     #[serde(default)]
     pub elsewhere: Elsewhere,
+}
+
+impl OpenRun {
+    /// Whether who opens the run is none of its ranks: it puts, inserts and notes beside them, and no step waits for it.
+    pub fn is_client(&self) -> bool {
+        self.size == 0 && self.rank == NO_RANK
+    }
 }
 
 /// How a rank goes on with its session at the successor of its owner.

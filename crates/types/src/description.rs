@@ -15,6 +15,7 @@
 //!  {"$a": ["f32", [2, 3], "base64"]}                         an array, row-major, little endian; [] is a scalar
 //! ```
 
+use crate::attribute_array::{attribute_among, attribute_in};
 use crate::{ArrayMeta, Code, Compression, DType, Error, Mesh, Name, Number, Result, Shape, Species, limits};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -40,15 +41,63 @@ pub struct Description {
     /// The species that it is a record of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub species: Option<Species>,
+    /// Of an array in a file: how many elements nobody put, which have the value of the attribute `_FillValue`. Said with
+    /// what a rank puts, as 0: some may lack.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filled: Option<u64>,
     /// How its chunks are to be compressed; said before its bytes come, and no part of what it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compress: Option<Compression>,
 }
 
+/// The attribute that has the value of elements that nobody put.
+const FILL: &str = "_FillValue";
+
 impl Description {
     /// Whether it says nothing.
     pub fn is_empty(&self) -> bool {
-        self.dims.is_empty() && self.attrs.is_empty() && self.mesh.is_none() && self.species.is_none()
+        self.dims.is_empty()
+            && self.attrs.is_empty()
+            && self.mesh.is_none()
+            && self.species.is_none()
+            && self.filled.is_none()
+    }
+
+    /// Says that elements which nobody puts have this value, as the attribute `_FillValue`: in an array of that dtype, where
+    /// it must be what it is here.
+    pub fn fill_with(&mut self, value: Value, dtype: DType) -> Result<()> {
+        let of = |e: Error| e.within("fill");
+        let value = attribute_among(FILL, value, dtype).map_err(of)?;
+        if let Some(other) = self.attrs.get(FILL).filter(|other| **other != value) {
+            return Err(Error::bad(format!(
+                "fill = {value}, and the attribute {FILL:?} is {other}; say it once"
+            )));
+        }
+        self.attrs.insert(FILL.to_owned(), value);
+        self.filled = Some(0);
+        self.fill(dtype).map(|_| ()).map_err(of)
+    }
+
+    /// What this says of elements that nobody puts: the attribute, if they may lack.
+    pub fn fill_value(&self) -> Option<&Value> {
+        self.filled.and_then(|_| self.attrs.get(FILL))
+    }
+
+    /// The element of that dtype that stands where nobody puts one; none where that is not said.
+    pub fn fill(&self, dtype: DType) -> Result<Option<Vec<u8>>> {
+        if self.filled.is_none() {
+            return Ok(None);
+        }
+        let one = ArrayMeta::new(dtype, Shape::scalar());
+        match self.attrs.get(FILL) {
+            _ if dtype.is_text() => {
+                Err(Error::bad("only numbers and truth values can be filled; put every text or byte"))
+            }
+            Some(value) => attribute_in(FILL, value, &one).map(Some),
+            None => Err(Error::bad(format!(
+                "elements may lack, and there is no attribute {FILL:?} for them; say it with fill"
+            ))),
+        }
     }
 
     /// Its JSON; refused when it is too long for a record.
@@ -79,6 +128,7 @@ impl Description {
         if self.mesh.is_some() && self.species.is_some() {
             return Err(of(Error::bad("it is a mesh or a record of particles, and not both")));
         }
+        self.fill(meta.dtype).map_err(of)?;
         self.check_attrs(name)
     }
 
@@ -140,6 +190,18 @@ pub fn axes(meta: &ArrayMeta) -> &[u64] {
     }
 }
 
+/// Takes the unit out of the attributes of an array, where xarray has it; `given` is the one that was said beside them, or
+/// empty. `BadArgument` when it is another one, or no text.
+pub fn unit_among(attrs: &mut Map<String, Value>, given: &str) -> Result<Option<String>> {
+    match attrs.remove("units") {
+        None => Ok(None),
+        Some(Value::String(found)) if given.is_empty() || given == found => Ok(Some(found)),
+        Some(found) => Err(Error::bad(format!(
+            "units = {given:?}, and attrs have the unit {found}; say it once, as a text"
+        ))),
+    }
+}
+
 fn check_attribute(key: &str, value: &Value) -> Result<()> {
     if key.is_empty() || key.len() > limits::NAME_BYTES || key.contains('\0') {
         return Err(Error::bad(format!(
@@ -149,7 +211,7 @@ fn check_attribute(key: &str, value: &Value) -> Result<()> {
     }
     if TAKEN.contains(&key) {
         let remedy = match key {
-            "units" => "say it with units=",
+            "units" => "say it where the array is put, with units= or among the attrs there",
             _ => "choose another name",
         };
         return Err(Error::bad(format!("the attribute {key:?} is written by Forebay itself; {remedy}")));
@@ -317,6 +379,31 @@ mod tests {
         ] {
             assert_eq!(native(&kept), Native::Text(kept.to_string()));
         }
+    }
+
+    #[test]
+    fn what_stands_where_nobody_puts_anything_is_an_element_and_said_once() {
+        let filled = |value: Value, dtype| {
+            let mut about = Description::default();
+            about.fill_with(value, dtype).and_then(|()| about.fill(dtype)).map_err(|e| e.to_string())
+        };
+        assert_eq!(filled(json!(-1), DType::I16).unwrap().unwrap(), (-1i16).to_le_bytes());
+        assert!(filled(json!({"$": "nan"}), DType::F32).unwrap().is_some_and(|nan| nan.len() == 4));
+        assert_eq!(filled(json!(true), DType::Bool).unwrap().unwrap(), [1]);
+        for (value, dtype, text) in [
+            (json!(0.1), DType::F32, "no value of the dtype f32"),
+            (json!({"$": "nan"}), DType::I64, "no value of the dtype i64"),
+            (json!("none"), DType::F64, "str"),
+            (json!([1.0, 2.0]), DType::F64, "f64(2"),
+            (json!(1), DType::Str, "put every text"),
+        ] {
+            let error = filled(value, dtype).unwrap_err();
+            assert!(error.contains(text), "{error}");
+        }
+        let mut about =
+            Description { attrs: json!({FILL: 1.0}).as_object().unwrap().clone(), ..Default::default() };
+        assert!(about.fill_with(json!(2.0), DType::F64).unwrap_err().to_string().contains("say it once"));
+        assert!(about.fill_value().is_none() && about.fill(DType::F64).unwrap().is_none());
     }
 
     #[test]

@@ -28,6 +28,8 @@ pub const COLUMNS: usize = 256;
 pub const PARAMETERS: usize = 64;
 /// Most ranks of one run.
 pub const RANKS: usize = 65_536;
+/// Most clients beside the ranks of one run.
+pub const CLIENTS: usize = 1024;
 /// Most diagrams of one run.
 pub const DIAGRAMS: usize = 256;
 /// Most curves of one diagram.

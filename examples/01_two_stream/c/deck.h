@@ -26,22 +26,22 @@ struct beam {
     char name[DECK_NAME];
     double plasma_frequency; /* wp of this beam alone [wp] */
     double charge_to_mass;   /* q/m */
-    double drift;            /* v0 [u] */
+    double drift;            /* v0 [U] */
     int64_t mode;            /* excited mode of the box */
-    double displacement;     /* amplitude of the excitation [u/wp] */
+    double displacement;     /* amplitude of the excitation [U/wp] */
     int64_t count;           /* particles */
 };
 
 /* Everything that defines a run. */
 struct deck {
-    double length; /* [u/wp] */
+    double length; /* [U/wp] */
     int64_t grid;
     double dt; /* [1/wp] */
     int64_t steps, snapshot_every;
     int64_t count; /* particles of all beams */
-    double field_amplitude; /* [m u wp/e] */
+    double field_amplitude; /* [m U wp/e] */
     int64_t field_mode;
-    double field_limit; /* [m u wp/e] */
+    double field_limit; /* [m U wp/e] */
     int beams;
     struct beam beam[DECK_BEAMS];
 };

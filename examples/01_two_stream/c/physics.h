@@ -9,7 +9,7 @@
 
    Each rank has a contiguous part of every beam, so all parts one behind the other are the beam,
    whatever the number of ranks. Nothing here knows of Forebay or MPI. Units are normalised:
-   speed u, time 1/wp, permittivity of vacuum 1. Positions and half-step velocities determine the
+   speed U, time 1/wp, permittivity of vacuum 1. Positions and half-step velocities determine the
    rest to the bit for a given number of ranks: sums go in one order. */
 
 #ifndef TWO_STREAM_PHYSICS_H
@@ -23,14 +23,14 @@
 #include "deck.h"
 
 /* Units of what is kept (e and m of the electron, n0 the density of a beam). */
-#define UNIT_X "u/wp"
-#define UNIT_V "u"
+#define UNIT_X "U/wp"
+#define UNIT_V "U"
 #define UNIT_T "1/wp"
-#define UNIT_E "m u wp/e"
-#define UNIT_PHI "m u^2/e"
+#define UNIT_E "m U wp/e"
+#define UNIT_PHI "m U^2/e"
 #define UNIT_RHO "e n0"
-#define UNIT_ENERGY "m n0 u^3/wp"
-#define UNIT_MOMENTUM "m n0 u^2/wp"
+#define UNIT_ENERGY "m n0 U^3/wp"
+#define UNIT_MOMENTUM "m n0 U^2/wp"
 
 #define TWO_PI 6.283185307179586476925
 #define PUSH_BLOCK 1024 /* particles pushed, then deposited: they are still in the first cache */

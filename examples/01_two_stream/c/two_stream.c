@@ -266,20 +266,20 @@ static void put_field(struct simulation *s, fb_snapshot *snapshot, const char *n
 {
     int64_t grid = s->deck->grid, first = share_first(grid, ranks.rank, ranks.size);
     int64_t n = share_first(grid, ranks.rank + 1, ranks.size) - first;
-    const char *const dims[] = {"x"};
     const fb_coord x = {"x", FB_DENSE(s->points, FB_F64, grid), UNIT_X};
-    fb_piece_opts opts = {.size = sizeof opts, .units = unit, .dims = dims, .ndims = 1, .coords = &x, .ncoords = 1};
-    check(fb_snapshot_put_with(snapshot, name, FB_DENSE(field + first, FB_F64, n), &first, &grid, &opts));
+    const fb_component slice = {.values = FB_DENSE(field + first, FB_F64, n)};
+    fb_piece_opts opts = {.size = sizeof opts, .units = unit, .coords = &x, .ncoords = 1};
+    check(fb_snapshot_mesh(snapshot, name, &slice, 1, &first, &grid, &opts));
 }
 
 /* This rank's particles of a beam, behind those of lower ranks. */
-static void put_particles(fb_snapshot *snapshot, const struct species *beam, const char *what, const double *values, const char *unit)
+static void put_particles(fb_snapshot *snapshot, const struct species *beam)
 {
-    char name[DECK_NAME + 32];
-    const char *const dims[] = {"particle"};
-    fb_piece_opts opts = {.size = sizeof opts, .units = unit, .dims = dims, .ndims = 1};
-    snprintf(name, sizeof name, "electrons/%s/%s", beam->beam->name, what);
-    check(fb_snapshot_put_with(snapshot, name, FB_DENSE(values, FB_F64, beam->n), FB_APPEND, NULL, &opts));
+    const fb_record records[] = {{"position", "x", FB_DENSE(beam->x, FB_F64, beam->n), UNIT_X, NULL},
+                                 {"velocity", "x", FB_DENSE(beam->v, FB_F64, beam->n), UNIT_V, NULL}};
+    char name[DECK_NAME + 16];
+    snprintf(name, sizeof name, "electrons_%s", beam->beam->name);
+    check(fb_snapshot_particles(snapshot, name, records, 2, FB_APPEND, NULL));
 }
 
 /* Keeps the state before `step`, with the fields of that state. */
@@ -295,11 +295,8 @@ static fb_status take_snapshot(int64_t step, void *simulation)
         put_field(s, snapshot, "E", s->E, UNIT_E);
         put_field(s, snapshot, "phi", s->phi, UNIT_PHI);
         put_field(s, snapshot, "rho", s->plasma.rho, UNIT_RHO);
-        for (int b = 0; b < s->deck->beams; b++) {
-            const struct species *beam = &s->plasma.species[b];
-            put_particles(snapshot, beam, "x", beam->x, UNIT_X);
-            put_particles(snapshot, beam, "v", beam->v, UNIT_V);
-        }
+        for (int b = 0; b < s->deck->beams; b++)
+            put_particles(snapshot, &s->plasma.species[b]);
     }
     check(fb_snapshot_end(snapshot));
     return fb_snapshot_free(snapshot);
@@ -359,7 +356,7 @@ static void load(struct simulation *s, fb_snapshot *from)
     for (int b = 0; b < s->deck->beams; b++) {
         const struct species *beam = &s->plasma.species[b];
         for (int what = 0; what < 2 && beam->n; what++) {
-            snprintf(name, sizeof name, "electrons/%s/%s", beam->beam->name, what ? "v" : "x");
+            snprintf(name, sizeof name, "electrons_%s/%s/x", beam->beam->name, what ? "velocity" : "position");
             check(fb_snapshot_get_part(from, name, &beam->first, NULL, FB_DENSE(what ? beam->v : beam->x, FB_F64, beam->n)));
         }
     }

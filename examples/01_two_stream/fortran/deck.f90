@@ -17,23 +17,23 @@ module deck
     character(len=64) :: name = ''
     real(real64) :: plasma_frequency = 0 ! wp of this beam alone [wp]
     real(real64) :: charge_to_mass = 0 ! q/m
-    real(real64) :: drift = 0 ! v0 [u]
+    real(real64) :: drift = 0 ! v0 [U]
     integer(int64) :: mode = 0 ! excited mode of the box
-    real(real64) :: displacement = 0 ! amplitude of the excitation [u/wp]
+    real(real64) :: displacement = 0 ! amplitude of the excitation [U/wp]
     integer(int64) :: count = 0 ! particles
     logical :: seen(6) = .false.
   end type beam_of_deck
 
   !> Everything that defines a run.
   type, public :: input_deck
-    real(real64) :: length = 0 ! [u/wp]
+    real(real64) :: length = 0 ! [U/wp]
     integer(int64) :: grid = 0
     real(real64) :: dt = 0 ! [1/wp]
     integer(int64) :: steps = 0, snapshot_every = 0
     integer(int64) :: count = 0 ! particles of all beams
-    real(real64) :: field_amplitude = 0 ! [m u wp/e]
+    real(real64) :: field_amplitude = 0 ! [m U wp/e]
     integer(int64) :: field_mode = 0
-    real(real64) :: field_limit = 0 ! [m u wp/e]
+    real(real64) :: field_limit = 0 ! [m U wp/e]
     type(beam_of_deck), allocatable :: beams(:)
     logical :: seen(9) = .false.
   end type input_deck

@@ -7,7 +7,7 @@
 !       -> sums of this rank's particles -> added up over all ranks (elsewhere) -> collect: rho, energy, momentum
 !
 ! Each rank has a contiguous part of every beam, so all parts one behind the other are the beam, whatever the number of
-! ranks. Nothing here knows of Forebay or MPI. Units are normalised: speed u, time 1/wp, permittivity of vacuum 1.
+! ranks. Nothing here knows of Forebay or MPI. Units are normalised: speed U, time 1/wp, permittivity of vacuum 1.
 ! Positions and half-step velocities determine the rest to the bit for a given number of ranks: sums go in one order.
 
 module physics
@@ -19,8 +19,8 @@ module physics
   public :: growth_from_dispersion, growth_from_history
 
   ! Units of what is kept (e and m of the electron, n0 the density of a beam).
-  character(len=*), parameter, public :: UNIT_X = 'u/wp', UNIT_V = 'u', UNIT_T = '1/wp', UNIT_E = 'm u wp/e', &
-      UNIT_PHI = 'm u^2/e', UNIT_RHO = 'e n0', UNIT_ENERGY = 'm n0 u^3/wp', UNIT_MOMENTUM = 'm n0 u^2/wp'
+  character(len=*), parameter, public :: UNIT_X = 'U/wp', UNIT_V = 'U', UNIT_T = '1/wp', UNIT_E = 'm U wp/e', &
+      UNIT_PHI = 'm U^2/e', UNIT_RHO = 'e n0', UNIT_ENERGY = 'm n0 U^3/wp', UNIT_MOMENTUM = 'm n0 U^2/wp'
   real(real64), parameter :: TWO_PI = 6.283185307179586476925_real64
 
   !> This rank's particles of one beam, and what they are made of.

@@ -221,8 +221,8 @@ contains
     integer(int64) :: first, last
     first = share_first(s%deck%grid, my_rank, nranks)
     last = share_first(s%deck%grid, my_rank + 1, nranks)
-    call fb_snapshot_put(snapshot, name, field(first + 1:last), offset=[first], global=[s%deck%grid], units=unit, &
-        dims=['x'], coords=[fb_coord('x', s%points, UNIT_X)])
+    call fb_snapshot_mesh(snapshot, name, field(first + 1:last), offset=[first], global=[s%deck%grid], units=unit, &
+        coords=[fb_coord('x', s%points, UNIT_X)])
   end subroutine put_field
 
   !> Keeps the state before `step`, with the fields of that state; the particles behind those of lower ranks.
@@ -231,7 +231,6 @@ contains
     class(*), intent(inout) :: user
     integer, intent(inout) :: status
     type(fb_snapshot) :: snapshot
-    character(len=:), allocatable :: name
     logical :: taken ! not where it is the one that the run went back to
     integer :: b
     call fb_snapshot_begin(s%run, step, snapshot, time=real(step, real64) * s%deck%dt, taken=taken)
@@ -240,11 +239,10 @@ contains
     call put_field(snapshot, 'phi', s%fields(:, 1), UNIT_PHI)
     call put_field(snapshot, 'rho', s%plasma%rho, UNIT_RHO)
     do b = 1, size(s%deck%beams)
-      name = 'electrons/'//trim(s%deck%beams(b)%name)
-      call fb_snapshot_put(snapshot, name//'/x', s%plasma%species(b)%x, append=.true., units=UNIT_X, &
-          dims=['particle'])
-      call fb_snapshot_put(snapshot, name//'/v', s%plasma%species(b)%v, append=.true., units=UNIT_V, &
-          dims=['particle'])
+      associate (beam => s%plasma%species(b))
+        call fb_snapshot_particles(snapshot, 'electrons_'//trim(s%deck%beams(b)%name), &
+            [fb_record('position', beam%x, 'x', units=UNIT_X), fb_record('velocity', beam%v, 'x', units=UNIT_V)], append=.true.)
+      end associate
     end do
     call fb_snapshot_end(snapshot, stat=status)
     select type (user) ! nothing was given
@@ -320,9 +318,9 @@ contains
     do b = 1, size(s%deck%beams)
       associate (beam => s%plasma%species(b))
         if (size(beam%x) == 0) cycle
-        name = 'electrons/'//trim(s%deck%beams(b)%name)
-        call fb_snapshot_get_part(from, name//'/x', beam%x, offset=[beam%first])
-        call fb_snapshot_get_part(from, name//'/v', beam%v, offset=[beam%first])
+        name = 'electrons_'//trim(s%deck%beams(b)%name)
+        call fb_snapshot_get_part(from, name//'/position/x', beam%x, offset=[beam%first])
+        call fb_snapshot_get_part(from, name//'/velocity/x', beam%v, offset=[beam%first])
       end associate
     end do
   end subroutine load

@@ -32,9 +32,9 @@ class Beam:
     name: str
     plasma_frequency: float  # wp of this beam alone [wp]
     charge_to_mass: float  # q/m
-    drift: float  # v0 [u]
+    drift: float  # v0 [U]
     mode: int  # excited mode of the box
-    displacement: float  # amplitude of the excitation [u/wp]
+    displacement: float  # amplitude of the excitation [U/wp]
     count: int  # particles
 
 
@@ -42,15 +42,15 @@ class Beam:
 class Deck:
     """Everything that defines a run."""
 
-    length: float  # [u/wp]
+    length: float  # [U/wp]
     grid: int
     dt: float  # [1/wp]
     steps: int
     snapshot_every: int
     beams: tuple[Beam, ...]
-    field_amplitude: float  # [m u wp/e]
+    field_amplitude: float  # [m U wp/e]
     field_mode: int
-    field_limit: float  # [m u wp/e]
+    field_limit: float  # [m U wp/e]
 
     @property
     def dx(self) -> float:

@@ -8,7 +8,7 @@ One step goes
 and everything between two field solves is one pass over the particles in blocks that stay in
 the cache (``Plasma.advance``). The field solve itself is not here: it is a service.
 
-Units are normalised: speed u, time 1/wp, permittivity of vacuum 1. A plasma is determined by
+Units are normalised: speed U, time 1/wp, permittivity of vacuum 1. A plasma is determined by
 positions ``x`` and half-step velocities ``v`` alone, to the bit: the blocks are the same in
 every run, sums go in one order, and the charge density is made again from ``x``.
 """
@@ -26,14 +26,14 @@ Array = NDArray[np.float64]
 
 # Units of what is kept; normalised as said above (e and m of the electron, n0 the density of a beam).
 UNITS = {
-    "x": "u/wp",
-    "v": "u",
+    "x": "U/wp",
+    "v": "U",
     "t": "1/wp",
-    "E": "m u wp/e",
-    "phi": "m u^2/e",
+    "E": "m U wp/e",
+    "phi": "m U^2/e",
     "rho": "e n0",
-    "energy": "m n0 u^3/wp",
-    "momentum": "m n0 u^2/wp",
+    "energy": "m n0 U^3/wp",
+    "momentum": "m n0 U^2/wp",
 }
 
 BLOCK = 16_384  # particles: all arrays of a block fit the second-level cache

@@ -78,8 +78,8 @@ class Simulation:
             table.insert([{"key": key, "value": value} for key, value in flat(self.deck)])
 
     def _species(self, beam: decks.Beam, kept: fb.StoredSnapshot) -> Species:
-        name = f"electrons/{beam.name}"
-        return Species(beam, self.deck, kept[f"{name}/x"], kept[f"{name}/v"])
+        name = f"electrons_{beam.name}"
+        return Species(beam, self.deck, kept[f"{name}/position/x"], kept[f"{name}/velocity/x"])
 
     def snapshot(self, step: int) -> None:
         """Keeps the state before ``step``, with the fields of that state."""
@@ -88,12 +88,12 @@ class Simulation:
                 return
             self._solve(step)
             s.put("x", self.grid_points, units=UNITS["x"])  # the coordinate of the axis x
-            s.put("E", self.E, units=UNITS["E"], dims="x")
-            s.put("phi", self.phi, units=UNITS["phi"], dims="x")
-            s.put("rho", self.plasma.rho, units=UNITS["rho"], dims="x")
+            s.mesh("E", self.E, units=UNITS["E"], spacing=self.deck.dx)
+            s.mesh("phi", self.phi, units=UNITS["phi"], spacing=self.deck.dx)
+            s.mesh("rho", self.plasma.rho, units=UNITS["rho"], spacing=self.deck.dx)
             for beam in self.plasma.species:
-                s.put(f"electrons/{beam.name}/x", beam.x, units=UNITS["x"], dims="particle")
-                s.put(f"electrons/{beam.name}/v", beam.v, units=UNITS["v"], dims="particle")
+                units = {"position": UNITS["x"], "velocity": UNITS["v"]}
+                s.particles(f"electrons_{beam.name}", {"x": beam.x}, velocity={"x": beam.v}, units=units)
 
     # --- one step ----------------------------------------------------------------------------
 

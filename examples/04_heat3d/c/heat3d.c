@@ -228,14 +228,15 @@ static fb_status keep(int64_t step, void *block)
 {
     struct block *b = block;
     fb_snapshot *snapshot = NULL;
-    fb_piece_opts kelvin = {.size = sizeof kelvin, .units = "K"};
+    const double middle[] = {0.5, 0.5, 0.5}; /* of each cell */
+    fb_piece_opts kelvin = {.size = sizeof kelvin, .units = "K", .spacing = b->h, .position = middle};
     int64_t bytes[3];
     fb_array T = own_cells(b, bytes);
     double t = (double)step * b->dt, mean = share_of_mean(b);
     const char *curve[] = {"mean"};
     check(fb_history_append(b->mean, t, 1, curve, &mean)); /* added up over the ranks */
     check(fb_snapshot_begin(b->run, step, t, &snapshot));
-    check(fb_snapshot_put_with(snapshot, "T", &T, b->first, b->whole, &kelvin));
+    check(fb_snapshot_mesh(snapshot, "T", &(fb_component){.values = &T}, 1, b->first, b->whole, &kelvin));
     check(fb_snapshot_end(snapshot));
     return fb_snapshot_free(snapshot);
 }

@@ -216,7 +216,8 @@ contains
     time = real(step, real64) * dt
     call fb_history_append(mean, time, ['mean'], [share_of_mean()]) ! added up over the ranks
     call fb_snapshot_begin(run, step, snapshot, time=time)
-    call fb_snapshot_put(snapshot, 'T', T(1:n(1), 1:n(2), 1:n(3)), offset=first, global=whole, units='K')
+    call fb_snapshot_mesh(snapshot, 'T', T(1:n(1), 1:n(2), 1:n(3)), offset=first, global=whole, units='K', spacing=h, &
+        position=[0.5_real64, 0.5_real64, 0.5_real64])
     call fb_snapshot_end(snapshot, stat=status)
     select type (user) ! nothing was given
     end select

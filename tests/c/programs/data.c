@@ -66,6 +66,34 @@ static void arrays_and_parts(fb_run *run)
     FAILS(FB_BAD_ARGUMENT, "", fb_get_part(run, "E", 7, beyond, step, FB_DENSE(part, FB_F64, count[0], count[1])));
 }
 
+/* Memory over the file of a data set. */
+static void mapped(fb_run *run, int is_far)
+{
+    enum { N = 40000 };
+    static double much[N], less[N];
+    fb_array map = { .ndim = 0 };
+    for (int i = 0; i < N; ++i) much[i] = i;
+    OK(fb_put(run, "much", 0, FB_DENSE(much, FB_F64, N)));
+    if (is_far) {
+        FAILS(FB_BAD_ARGUMENT, "another host", fb_map(run, "much", 0, FB_F64, &map));
+        return;
+    }
+    OK(fb_map(run, "much", 0, FB_F64, &map));
+    CHECK(map.dtype == FB_F64 && map.ndim == 1 && map.shape[0] == N && map.strides == NULL);
+    OK(fb_put(run, "much", 0, FB_DENSE(less, FB_F64, N)));
+    OK(fb_flush(run));
+    CHECK(memcmp(map.data, much, sizeof much) == 0); /* it stays what it was */
+    OK(fb_free(map.data));
+    FAILS(FB_BAD_ARGUMENT, "freed before", fb_free(map.data));
+
+    OK(fb_map(run, "F", 0, FB_F64, &map));
+    CHECK(map.ndim == 2 && map.shape[0] == 4 && map.shape[1] == 5 && map.strides[0] == 8 && map.strides[1] == 32);
+    CHECK(((double *)map.data)[4 * 3 + 2] == 5 * 2 + 3);
+    OK(fb_free(map.data));
+    FAILS(FB_BAD_ARGUMENT, "f64", fb_map(run, "F", 0, FB_F32, &map));
+    FAILS(FB_NOT_FOUND, "nowhere", fb_map(run, "nowhere", 0, FB_F64, &map));
+}
+
 /* Elements that lie apart: the interior of a field with ghost cells, backwards, every other one, in both orders. */
 static void strides(fb_run *run)
 {
@@ -214,6 +242,7 @@ int main(int argc, char **argv)
     FAILS(FB_CONFLICT, "this process has", fb_run_open(argv[1], "a", &opts, &twice));
     every_type(run);
     arrays_and_parts(run);
+    mapped(run, strncmp(argv[1], "fb://", 5) == 0);
     strides(run);
     text_scalars_and_nothing(run);
     versions_and_names(run);

@@ -39,6 +39,11 @@ static void take(fb_run *run)
     OK(fb_snapshot_put_with(s, "nodes", FB_DENSE(T, FB_F64, NX, NY), first, global, &shared));
     FAILS(FB_BAD_ARGUMENT, "\"mean\"", fb_snapshot_put_with(s, "v", FB_DENSE(T, FB_F64, NX, NY), first, global, &wrong));
     FAILS(FB_BAD_ARGUMENT, "offset and global", fb_snapshot_put_with(s, "v", FB_DENSE(T, FB_F64, NX, NY), NULL, NULL, &shared));
+    /* Strides written out: those of one element are right for both orders. */
+    const int64_t row[2] = { 1, 4 }, one[2] = { 1, 1 }, rest[2] = { 1, 3 }, begin[2] = { 0, 0 }, then[2] = { 0, 1 };
+    const fb_array cell = { FB_F64, 2, one, (const int64_t[]){ 8, 8 }, T }, behind = { FB_F64, 2, rest, (const int64_t[]){ 24, 8 }, T };
+    OK(fb_snapshot_put(s, "row", &cell, begin, row));
+    OK(fb_snapshot_put(s, "row", &behind, then, row));
     fb_array place = { .dtype = FB_F64, .ndim = 2, .shape = (const int64_t[]){ NX, NY } };
     OK(fb_snapshot_allocate(s, "p", &place, NULL, NULL, &of_t));
     memcpy(place.data, T, sizeof T);
@@ -53,10 +58,14 @@ static void take(fb_run *run)
     OK(fb_snapshot_put_with(s, "blocks", FB_DENSE(T, FB_F64, NX / 2, NY), lower, whole, &of_t));
     OK(fb_attr_set_f64(fb_of_array(s, "blocks"), "sigma", sigma));
     OK(fb_snapshot_put_with(s, "blocks", FB_DENSE(T[NX / 2], FB_F64, NX / 2, NY), upper, whole, &of_t));
+    /* The unit may stand where xarray has it. */
+    OK(fb_snapshot_put_with(s, "kelvin", FB_ONE(&sigma, FB_F64), NULL, NULL,
+                            &(fb_piece_opts){ .size = sizeof(fb_piece_opts), .attrs = "{\"units\": \"K\"}" }));
     FAILS(FB_BAD_ARGUMENT, "units", fb_attr_set_str(fb_of_array(s, "T"), "units", "K"));
     FAILS(FB_BAD_ARGUMENT, "no value of the dtype f32", fb_attr_set_f64(fb_of_array(s, "u"), "_FillValue", 0.1));
     FAILS(FB_BAD_ARGUMENT, "fb_snapshot_at", fb_attr_has(fb_of_array(s, "T"), "sigma", &(int){ 0 }));
     OK(fb_snapshot_end(s));
+    OK(fb_snapshot_wait(s, 60));
     FAILS(FB_CLOSED, "too late", fb_attr_set_f64(fb_of_array(s, "T"), "sigma", sigma));
     OK(fb_snapshot_free(s));
 }
@@ -74,13 +83,15 @@ static void refuse(fb_run *run)
         { { .dims = one, .ndims = 1 }, "the array has 2" },
         { { .dims = same, .ndims = 2 }, "two axes" },
         { { .dims = xy }, "ndims is 0" },
-        { { .dims = (const char *[]){ "x", NULL }, .ndims = 2 }, "NULL" },
+        { { .dims = (const char *[]){ "x", NULL }, .ndims = 2 }, "dims[1] is NULL" },
         { { .coords = first, .ncoords = 1 }, "without dims" },
         { { .dims = xy, .ndims = 2, .coords = first }, "ncoords is 0" },
         { { .dims = xy, .ndims = 2, .coords = other, .ncoords = 1 }, "no such axis" },
         { { .dims = xy, .ndims = 2, .coords = short_x, .ncoords = 1 }, "5 elements, and the axis has 6" },
         { { .dims = xy, .ndims = 2, .coords = none, .ncoords = 1 }, "the coordinate \"x\"" },
         { { .dims = xy, .ndims = 2, .coords = first, .ncoords = -1 }, "-1" },
+        { { .units = "m", .attrs = "{\"units\": \"K\"}" }, "say it once" },
+        { { .attrs = "{\"units\": 1}" }, "as a text" },
         { { .attrs = "[1]" }, "JSON object" },
         { { .attrs = "{\"DIMENSION_LIST\": 1}" }, "DIMENSION_LIST" },
     };
@@ -125,6 +136,8 @@ static void look_at(fb_run *run)
     OK(fb_snapshot_dims(s, "x", &names, &count));
     CHECK(count == 0 && names == NULL);
     FAILS(FB_NOT_FOUND, "none", fb_snapshot_dims(s, "none", &names, &count));
+    OK(fb_snapshot_info(s, "kelvin", &info));
+    CHECK(strcmp(info.units, "K") == 0);
     OK(fb_attr_get_f64(fb_of_array(s, "T"), "sigma", &real));
     OK(fb_attr_get_i64(fb_of_array(s, "T"), "n", &whole));
     OK(fb_attr_get_str(fb_of_array(s, "T"), "long_name", &text));

@@ -38,7 +38,19 @@ static void taken(fb::run &run)
     CHECK(fails(FB_CONFLICT, "\"T\"", [&] {
         snapshot.put("q", T, { 6, 3 }, fb::piece().dims({ "x", "y" }).coord("y", std::vector<double>{ 1, 2, 3 }));
     }));
+    // One cell, a row, and nothing: each lies the same in both orders, and goes with what lies in one.
+    const fb::shape cells{ 1, 4 }, block{ 4, 3 }, cube{ 1, 1, 4 };
+    snapshot.put_block("row", T.data(), { 1, 1 }, { 0, 0 }, cells);
+    snapshot.put_block("row", T.data() + 1, { 1, 3 }, { 0, 1 }, cells);
+    for (const std::int64_t none : { 0, 3 }) snapshot.put_block("block", T.data(), { 0, none }, { 0, 0 }, block);
+    snapshot.put_block("block", T.data(), { 1, 1 }, { 0, 0 }, block);
+    snapshot.put_block("block", T.data() + 1, { 1, 2 }, { 0, 1 }, block);
+    snapshot.put_block("block", T.data() + 3, { 3, 3 }, { 1, 0 }, block);
+    snapshot.put_block("block", T.data(), { 4, 0 }, { 0, 0 }, block);
+    snapshot.put_block("cube", T.data(), { 1, 1, 1 }, { 0, 0, 0 }, cube);
+    snapshot.put_block("cube", T.data() + 1, { 1, 1, 3 }, { 0, 0, 1 }, cube);
     snapshot.end();
+    snapshot.wait(60);
 }
 
 static void read(fb::run &run)
@@ -49,6 +61,10 @@ static void read(fb::run &run)
     CHECK(snapshot.read<double>(snapshot.coords("T")[1].c_str()).values[2] == 14);
     const fb_array_stats stats = snapshot.stats("small");
     CHECK(stats.min == 0 && stats.max == 199 && stats.mean == 99.5 && stats.nans == 0);
+    for (const char *name : { "row", "block", "cube" }) {
+        const std::vector<double> found = snapshot.read<double>(name).values, T = snapshot.read<double>("T").values;
+        CHECK(std::equal(found.begin(), found.end(), T.begin()));
+    }
     const fb::attributes attrs = snapshot.attrs("T");
     CHECK(attrs.get<double>("sigma") == 0.5 && attrs.get<int>("n") == 3 && attrs.get<std::string>("long_name") == "temperature");
     CHECK((attrs.get<std::vector<float>>("box") == std::vector<float>{ 1, 2.5f }));

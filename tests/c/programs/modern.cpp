@@ -31,6 +31,9 @@ static void data(fb::run &run)
     const fb::array<double> back = run.read<double>("E");
     CHECK(back.values == field && back.extents == fb::shape{ 3, 4 });
     CHECK(run.read<double>("E", 7).extents == fb::shape{ 12 });
+    const fb::mapped_array<double> same = run.map<double>("E");
+    CHECK(same(2, 3) == field[11] && same.extents() == back.extents);
+    CHECK(fails(FB_BAD_ARGUMENT, "f64", [&] { run.map<float>("E"); }));
     CHECK(std::string(run.info("E").units) == "V/m");
     CHECK(run.read<std::int32_t>("line").values[1] == -2);
     CHECK(run.read<std::complex<float>>("wave").values[1] == std::complex<float>(3, -4));
@@ -65,6 +68,8 @@ static void snapshots(fb::run &run)
         if (step == 1) CHECK(run.checkpoint("one") == 1);
         if (step == 3) snapshot.wait(60);
     }
+    const fb::mapped_array<float> there = run.at(3).map<float>("E");
+    CHECK(there(0, 0) == 3 && there(3, 5) == 1.5f);
     // An exception discards what is not ended, and the step may be taken again.
     fb::allocated<double> of_torn;
     CHECK(!of_torn);

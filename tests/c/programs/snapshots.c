@@ -87,6 +87,15 @@ static void look_at(fb_run *run, int64_t step)
     OK(fb_snapshot_get_part(snapshot, "whole", offset, NULL, FB_DENSE(part, FB_F64, count[0], count[1])));
     CHECK(part[0] == (double)step * 100 + 9 && part[1] == (double)step * 100 + 10);
 
+    fb_array map = { .ndim = 0 };
+    if (fb_snapshot_map(snapshot, "whole", FB_F64, &map) == FB_OK) {
+        CHECK(map.ndim == 2 && map.shape[1] == NY && map.strides == NULL);
+        for (int i = 0; i < NX * NY; ++i) CHECK(((double *)map.data)[i] == (double)step * 100 + i);
+        OK(fb_free(map.data));
+    } else {
+        CHECK(strstr(fb_last_error(), "another host") != NULL);
+    }
+
     fb_info info;
     fb_step_info about = { .size = sizeof about };
     char **names = NULL;

@@ -321,6 +321,7 @@ static void calls()
     CHECK(fails(FB_REMOTE_ERROR, "order C", [&] { client.call("first", fb::column_major(square.data(), { 3, 3 }), fb::out(sum)); }));
     std::vector<double> field(16, 1.0);
     const auto interior = fb::view<double>(field.data(), { 4, 4 }).part({ 1, 1 }, { 2, 2 });
+    CHECK(fails(FB_BAD_ARGUMENT, "fb::inout(...) in C++", [&] { client.call("scale", fb::view<const double>(square.data(), { 3, 3 }), 3.0); }));
     client.call_within(60, "scale", fb::inout(interior), 3.0);
     CHECK(field[0] == 1 && field[5] == 3 && field[6] == 3 && field[7] == 1 && field[10] == 3 && field[15] == 1);
     const char some[] = { 1, 2, 3 };

@@ -11,6 +11,7 @@ program data
   call refused(stat, FB_CONFLICT, 'this process has')
   call sections()
   call parts()
+  call mapped()
   call new_arrays()
   call texts()
   call logicals()
@@ -82,6 +83,35 @@ contains
     call fb_get_part(run, 'parts', column(1:4:2), offset=[1, 0], count=[1, 2])
     call expect(all(column == [2, 0, 6, 0]), 'a part into a section')
   end subroutine parts
+
+  subroutine mapped()
+    real(real64), pointer :: p(:, :), line(:)
+    real(real64), allocatable :: much(:, :)
+    integer :: i, j
+    p => null()
+    line => null()
+    allocate (much(200, 150))
+    do j = 1, 150
+      much(:, j) = [(1000 * j + i, i=1, 200)]
+    end do
+    call fb_put(run, 'much', much)
+    call fb_map(run, 'much', p, stat=stat, errmsg=said)
+    if (index(place(), 'fb://') == 1) then
+      call refused(stat, FB_BAD_ARGUMENT, 'another host')
+      return
+    end if
+    call expect(all(shape(p) == [200, 150]) .and. all(abs(p - much) <= 0), 'memory over a data set')
+    call fb_delete(run, 'much')
+    call expect(abs(p(200, 150) - 150200) <= 0, 'it stays when the data set is deleted')
+    call fb_unmap(p)
+    call expect(.not. associated(p), 'a pointer to nothing')
+    call fb_map(run, 'parts', p, stat=stat, errmsg=said)
+    call refused(stat, FB_BAD_ARGUMENT, 'i32')
+    call fb_map(run, 'no such set', line, set=3, stat=stat, errmsg=said)
+    call refused(stat, FB_NOT_FOUND, 'no such set')
+    call fb_unmap(line, stat=stat, errmsg=said)
+    call expect(stat == FB_OK, 'nothing is let go of')
+  end subroutine mapped
 
   subroutine new_arrays()
     complex(real64), allocatable :: c(:, :)

@@ -54,6 +54,7 @@ contains
     call refused(stat, FB_BAD_ARGUMENT, '"mean"')
     call fb_snapshot_put(s, 'v', t, append=.true., overlap='last', stat=stat, errmsg=said)
     call refused(stat, FB_BAD_ARGUMENT, 'offset and global')
+    call fb_snapshot_put(s, 'kelvin', t(:1, :1), attrs='{"units": "K"}')
     call fb_attr_set(s, 'sigma', 0.5d0, 'T')
     call fb_attr_set(s, 'n', 3, name='T')
     call fb_attr_set(s, 'box', [1.0, 2.5], name='T')

@@ -90,6 +90,7 @@ contains
     character(len=20), allocatable :: names(:)
     character(len=:), allocatable :: word
     real(real64) :: a(4, 6), b(4, 3), column(4)
+    real(real64), pointer :: p(:, :)
     real(real64), allocatable :: new(:, :), line(:)
     complex(real32), allocatable :: c(:, :, :)
     logical :: flags(2)
@@ -105,6 +106,12 @@ contains
     call expect(info%units == 'V/m' .and. all(info%shape(:2) == [4, 6]), 'an array of it')
     call fb_snapshot_get(s, 'E', a)
     call expect(all(abs(a - e - 2) <= 0), 'a whole array')
+    p => null()
+    call fb_snapshot_map(s, 'E', p, stat=stat)
+    if (stat == FB_OK) then
+      call expect(all(abs(p - e - 2) <= 0), 'memory over an array')
+      call fb_unmap(p)
+    end if
     call fb_snapshot_get(s, 'section', b)
     call expect(all(abs(b - e(4:1:-1, 1:6:2)) <= 0), 'a section')
     call fb_snapshot_get(s, 'part', b(4:1:-1, :))

@@ -158,10 +158,15 @@ inline shape dense_strides(const shape &extents, std::int64_t item, bool first_f
 {
     std::int64_t strides[FB_MAX_RANK] = {};
     std::uint64_t next = static_cast<std::uint64_t>(item);
+    bool few = first_fastest;
+    for (int axis = 0; axis < extents.rank(); ++axis) few = few && extents[axis] <= 1;
     for (int i = 0; i < extents.rank(); ++i) {
         const int axis = first_fastest ? i : extents.rank() - 1 - i;
         strides[axis] = static_cast<std::int64_t>(next);
-        if (extents[axis] > 1) next *= static_cast<std::uint64_t>(extents[axis]);
+        // Nothing steps over the strides of at most one element; they tell its order.
+        if (few)
+            next *= 2;
+        else if (extents[axis] > 1) next *= static_cast<std::uint64_t>(extents[axis]);
     }
     return shape(strides, extents.rank());
 }
@@ -354,6 +359,42 @@ struct described {
     described &operator=(const described &) = delete;
 };
 
+// Elements of the caller's that a list holds: where they lie, and of what type they are.
+struct lying {
+    fb_dtype dtype = {};
+    fb::shape extents, strides;
+    void *data = nullptr;
+
+    lying() = default;
+    template <class T>
+    lying(const view<T> &from)
+        : dtype(dtype_of<std::remove_const_t<T>>()), extents(from.extents()), strides(from.strides()),
+          data(const_cast<std::remove_const_t<T> *>(from.data()))
+    {
+    }
+    // For a function of forebay.h, which looks at it where it lies here.
+    fb_array array() const
+    {
+        fb_array made = {};
+        made.dtype = dtype;
+        made.ndim = extents.rank();
+        made.shape = extents.data();
+        made.strides = strides.data();
+        made.data = data;
+        return made;
+    }
+};
+
+// A number for each axis of a mesh, or none.
+inline const double *of_each_axis(const std::vector<double> &numbers, int rank, const char *what)
+{
+    if (numbers.empty()) return nullptr;
+    if (numbers.size() != static_cast<std::size_t>(rank))
+        throw error(FB_BAD_ARGUMENT, std::string(what) + " has " + std::to_string(numbers.size()) +
+                                         " numbers, and the mesh has " + std::to_string(rank) + " axes; give one for each");
+    return numbers.data();
+}
+
 // What is being thrown by a function of the program that the library has called, as its failure.
 inline fb_status fail() noexcept
 {
@@ -424,7 +465,30 @@ private:
     shape offset_, step_;
 };
 
+// Gives memory of the library back.
+struct let_go {
+    void operator()(void *memory) const noexcept { fb_free(memory); }
+};
+
 } // namespace detail
+
+// An array of a run as memory that is read when it is touched, until this goes. Elements as those of a view: a(i, j).
+template <class T>
+class mapped_array : public view<const T> {
+public:
+    // What fb_map or fb_snapshot_map has given.
+    explicit mapped_array(const fb_array &array)
+        : view<const T>(array.strides == nullptr
+                            ? view<const T>(static_cast<const T *>(array.data), shape(array.shape, array.ndim))
+                            : view<const T>(static_cast<const T *>(array.data), shape(array.shape, array.ndim),
+                                            shape(array.strides, array.ndim))),
+          memory_(array.data)
+    {
+    }
+
+private:
+    std::unique_ptr<void, detail::let_go> memory_;
+};
 
 } // namespace fb
 

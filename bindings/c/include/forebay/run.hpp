@@ -155,6 +155,15 @@ public:
     {
         return detail::read<T>(info(name, set), [&](const view<T> &to) { read(name, to, set); });
     }
+    // A whole data set as memory that is read when it is touched, however large it is. It stays what it was when the data set
+    // is put again or deleted. No checksums are compared.
+    template <class T>
+    mapped_array<T> map(const char *name, std::int64_t set = 0) const
+    {
+        fb_array array = {};
+        check(fb_map(handle_.open(), name, set, dtype_of<T>(), &array));
+        return mapped_array<T>(array);
+    }
     // A part: from `offset` on, along each axis as many elements as there are in `to`, every `step`-th.
     template <class T>
     void read_part(const char *name, const shape &offset, const view<T> &to, const shape &step = {}, std::int64_t set = 0) const

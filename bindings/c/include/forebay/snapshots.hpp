@@ -5,6 +5,7 @@
 
 #include "attributes.hpp"
 
+#include <cstring>
 #include <exception>
 
 namespace fb {
@@ -63,10 +64,38 @@ public:
         compress_ = way;
         return *this;
     }
+    // The value of elements that no rank puts, given with offset and shape of the whole: without it the blocks of all ranks
+    // must cover that. It must be a value of the array's type, and all ranks say the same.
+    template <class T, class = std::enable_if_t<is_element<T>>>
+    piece &fill(T value)
+    {
+        static_assert(sizeof value <= sizeof fill_);
+        filling_ = dtype_of<T>();
+        std::memcpy(fill_, &value, sizeof value);
+        return *this;
+    }
     // Attributes as a JSON object. snapshot.attrs() sets others behind the put.
     piece &attrs(const std::string &object)
     {
         attrs_ = object;
+        return *this;
+    }
+    // Of a mesh: the distance from one point to the next along each axis; without it as the coordinates have it, or 1.
+    piece &spacing(const std::vector<double> &distances)
+    {
+        spacing_ = distances;
+        return *this;
+    }
+    // Of a mesh: where its first point is, a number for each axis; without it as the coordinates have it, or 0.
+    piece &origin(const std::vector<double> &first)
+    {
+        origin_ = first;
+        return *this;
+    }
+    // Of a mesh: where in its cell the field is, a number for each axis, from 0 to less than 1 of the spacing.
+    piece &position(const std::vector<double> &place)
+    {
+        position_ = place;
         return *this;
     }
 
@@ -91,10 +120,18 @@ private:
         std::vector<const char *> dims;
         std::vector<fb_array> arrays;
         std::vector<fb_coord> coords;
+        fb_array fill = {};
         fb_piece_opts opts = defaults<fb_piece_opts>();
 
-        explicit options(const piece &all)
+        // Of an array of that rank.
+        options(const piece &all, int rank)
         {
+            fill.dtype = all.filling_;
+            fill.data = const_cast<unsigned char *>(all.fill_);
+            opts.fill = all.filling_ == fb_dtype() ? nullptr : &fill;
+            opts.spacing = detail::of_each_axis(all.spacing_, rank, "spacing");
+            opts.origin = detail::of_each_axis(all.origin_, rank, "origin");
+            opts.position = detail::of_each_axis(all.position_, rank, "position");
             for (const std::string &dim : all.dims_) dims.push_back(dim.c_str());
             for (const axis &one : all.coords_) {
                 void *data = one.letters.empty() ? one.data : const_cast<char *>(one.letters.data());
@@ -118,6 +155,97 @@ private:
     std::string units_, attrs_, overlap_, compress_;
     std::vector<std::string> dims_;
     std::vector<axis> coords_;
+    std::vector<double> spacing_, origin_, position_;
+    fb_dtype filling_ = fb_dtype();
+    alignas(16) unsigned char fill_[16] = {};
+};
+
+// A component of a mesh, { "x", Ex }. Its elements are the caller's, and stay until the put.
+class component {
+public:
+    // Without a name the mesh is this one array.
+    template <class T>
+    component(const std::string &name, const view<T> &values) : name_(name), values_(values)
+    {
+    }
+    template <class T>
+    component(const std::string &name, const T *data, const shape &extents) : component(name, view<const T>(data, extents))
+    {
+    }
+    template <class T>
+    component(const std::string &name, const std::vector<T> &values, const shape &extents)
+        : component(name, detail::whole(values, extents).data, extents)
+    {
+    }
+    template <class T>
+    component(const std::string &name, const std::vector<T> &values) : component(name, values, detail::line(values))
+    {
+    }
+    // Where in its cell this component is, a number for each axis; without it as the piece says.
+    component &position(const std::vector<double> &place)
+    {
+        position_ = place;
+        return *this;
+    }
+
+private:
+    friend class snapshot;
+
+    std::string name_;
+    detail::lying values_;
+    std::vector<double> position_;
+};
+
+// A record of a species of particles, { "weighting", w }, or a component of one, { "position", "x", x, "m" }. Its elements
+// are the caller's, and stay until the put.
+class record {
+public:
+    // One component, a number for each particle.
+    template <class T>
+    record(const std::string &name, const std::string &component, const view<T> &values, const char *units = nullptr)
+        : name_(name), component_(component), units_(units == nullptr ? "" : units), values_(values)
+    {
+    }
+    template <class T>
+    record(const std::string &name, const std::string &component, const std::vector<T> &values, const char *units = nullptr)
+        : record(name, component, view<const T>(values.data(), detail::line(values)), units)
+    {
+    }
+    // A whole record: a number for each particle, or up to three of them side by side, of shape { n, 3 }.
+    template <class T>
+    record(const std::string &name, const view<T> &values, const char *units = nullptr)
+        : record(name, std::string(), values, units)
+    {
+    }
+    template <class T>
+    record(const std::string &name, const std::vector<T> &values, const char *units = nullptr)
+        : record(name, std::string(), values, units)
+    {
+    }
+    template <class T>
+    record(const std::string &name, const std::vector<T> &values, const shape &extents, const char *units = nullptr)
+        : record(name, std::string(), view<const T>(detail::whole(values, extents).data, extents), units)
+    {
+    }
+    // One number for all particles.
+    template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
+    record(const std::string &name, T number, const char *units = nullptr)
+        : name_(name), units_(units == nullptr ? "" : units), number_(static_cast<double>(number))
+    {
+    }
+    // Attributes as a JSON object.
+    record &attrs(const std::string &object)
+    {
+        attrs_ = object;
+        return *this;
+    }
+
+private:
+    friend class snapshot;
+
+    std::string name_, component_, units_, attrs_;
+    detail::lying values_;
+    double number_ = 0;
 };
 
 // A complete snapshot, read.
@@ -199,6 +327,14 @@ public:
     array<T> read(const char *name) const
     {
         return detail::read<T>(info(name), [&](const view<T> &to) { read(name, to); });
+    }
+    // A whole array as memory that is read when it is touched, as map() of a run gives a data set.
+    template <class T>
+    mapped_array<T> map(const char *name) const
+    {
+        fb_array array = {};
+        check(fb_snapshot_map(handle_.open(), name, dtype_of<T>(), &array));
+        return mapped_array<T>(array);
     }
     // A part: from `offset` on, along each axis as many elements as there are in `to`, every `step`-th.
     template <class T>
@@ -349,6 +485,78 @@ public:
         return allocate_at<T>(name, local, offset.data(), global.data(), with);
     }
 
+    // A field on a regular mesh, an array for each component: readers of openPMD, VTK and ParaView find it in the file of the
+    // step. The component "x" of the mesh "E" is the array "E_x" of the snapshot. Without dims the axes are x, y and z.
+    //
+    //     snapshot.mesh("E", { { "x", Ex, { nx, ny } }, { "y", Ey, { nx, ny } } }, fb::piece("V/m").spacing({ dx, dy }))
+    void mesh(const char *name, const std::vector<component> &components, const piece &with = {})
+    {
+        mesh_at(name, components, nullptr, nullptr, with);
+    }
+    // A mesh that is one array.
+    template <class T>
+    void mesh(const char *name, const view<T> &values, const piece &with = {})
+    {
+        mesh_at(name, { component("", values) }, nullptr, nullptr, with);
+    }
+    template <class T>
+    void mesh(const char *name, const std::vector<T> &values, const shape &extents, const piece &with = {})
+    {
+        mesh_at(name, { component("", values, extents) }, nullptr, nullptr, with);
+    }
+    // This rank's block of a mesh of shape `global`.
+    void mesh_block(const char *name, const std::vector<component> &components, const shape &offset, const shape &global,
+                    const piece &with = {})
+    {
+        for (const component &one : components) {
+            detail::of_rank(offset, one.values_.extents.rank(), "the offset");
+            detail::of_rank(global, one.values_.extents.rank(), "the global shape");
+        }
+        mesh_at(name, components, offset.data(), global.data(), with);
+    }
+    template <class T>
+    void mesh_block(const char *name, const view<T> &local, const shape &offset, const shape &global, const piece &with = {})
+    {
+        mesh_block(name, { component("", local) }, offset, global, with);
+    }
+    // A place in the buffer for a component of a mesh ("": the mesh is one array), to be filled before the end.
+    template <class T>
+    allocated<T> allocate_mesh(const char *name, const char *component_name, const shape &extents, const piece &with = {})
+    {
+        return allocate_mesh_at<T>(name, component_name, extents, nullptr, nullptr, with);
+    }
+    // A place in the buffer for this rank's block of a component of a mesh of shape `global`.
+    template <class T>
+    allocated<T> allocate_mesh_block(const char *name, const char *component_name, const shape &local, const shape &offset,
+                                     const shape &global, const piece &with = {})
+    {
+        detail::of_rank(offset, local.rank(), "the offset");
+        detail::of_rank(global, local.rank(), "the global shape");
+        return allocate_mesh_at<T>(name, component_name, local, offset.data(), global.data(), with);
+    }
+    // This rank's particles of a species, behind those of lower ranks: readers of openPMD, VTK and ParaView find them in the
+    // file of the step. The component "x" of the record "position" is the array NAME/position/x of the snapshot.
+    void particles(const char *name, const std::vector<record> &records)
+    {
+        particles_at(name, records, FB_APPEND, nullptr);
+    }
+    // This rank's particles from the index `first` on, among so many.
+    void particles_block(const char *name, const std::vector<record> &records, std::int64_t first, std::int64_t all)
+    {
+        particles_at(name, records, &first, &all);
+    }
+    // A place in the buffer for a record of this rank's particles, or a component of one ("": the whole record), behind those
+    // of lower ranks, to be filled before the end. Records that are one number for all go with particles().
+    template <class T>
+    allocated<T> allocate_particles(const char *name, const char *record_name, const char *component_name,
+                                    const shape &extents, const piece &with = {})
+    {
+        return allocate_as<T>(extents, with, [&](fb_array *place, const fb_piece_opts *opts) {
+            return fb_snapshot_allocate_particles(handle_.open(), name, record_name, component_name, place, FB_APPEND,
+                                                  nullptr, opts);
+        });
+    }
+
     // The attributes of an array that was put.
     attributes attrs(const std::string &name) { return attributes(handle_.open(), name); }
 
@@ -381,7 +589,7 @@ private:
     void put_at(const char *name, const view<T> &local, const std::int64_t *offset, const std::int64_t *global,
                 const piece &with)
     {
-        const piece::options said(with);
+        const piece::options said(with, local.rank());
         const detail::described from(local);
         check(fb_snapshot_put_with(handle_.open(), name, &from.array, offset, global, &said.opts));
     }
@@ -389,9 +597,56 @@ private:
     allocated<T> allocate_at(const char *name, const shape &local, const std::int64_t *offset, const std::int64_t *global,
                              const piece &with)
     {
+        return allocate_as<T>(local, with, [&](fb_array *place, const fb_piece_opts *opts) {
+            return fb_snapshot_allocate(handle_.open(), name, place, offset, global, opts);
+        });
+    }
+    template <class T>
+    allocated<T> allocate_mesh_at(const char *name, const char *component_name, const shape &local, const std::int64_t *offset,
+                                  const std::int64_t *global, const piece &with)
+    {
+        return allocate_as<T>(local, with, [&](fb_array *place, const fb_piece_opts *opts) {
+            return fb_snapshot_allocate_mesh(handle_.open(), name, component_name, place, offset, global, opts);
+        });
+    }
+    void mesh_at(const char *name, const std::vector<component> &components, const std::int64_t *offset,
+                 const std::int64_t *global, const piece &with)
+    {
+        std::vector<fb_array> arrays;
+        std::vector<fb_component> made;
+        for (const component &one : components) arrays.push_back(one.values_.array());
+        for (std::size_t i = 0; i < components.size(); ++i) {
+            const component &one = components[i];
+            const double *position = detail::of_each_axis(one.position_, one.values_.extents.rank(), "position");
+            made.push_back({ one.name_.c_str(), &arrays[i], position });
+        }
+        const piece::options said(with, components.empty() ? 0 : components[0].values_.extents.rank());
+        check(fb_snapshot_mesh(handle_.open(), name, made.data(), static_cast<int>(made.size()), offset, global, &said.opts));
+    }
+    void particles_at(const char *name, const std::vector<record> &records, const std::int64_t *offset,
+                      const std::int64_t *global)
+    {
+        std::vector<fb_array> arrays;
+        std::vector<fb_record> made;
+        for (const record &one : records) {
+            fb_array number = {};
+            number.dtype = FB_F64;
+            number.data = const_cast<double *>(&one.number_);
+            arrays.push_back(one.values_.data == nullptr && one.values_.extents.rank() == 0 ? number : one.values_.array());
+        }
+        for (std::size_t i = 0; i < records.size(); ++i) {
+            const record &one = records[i];
+            const char *attrs = one.attrs_.empty() ? nullptr : one.attrs_.c_str();
+            made.push_back({ one.name_.c_str(), one.component_.c_str(), &arrays[i], one.units_.c_str(), attrs });
+        }
+        check(fb_snapshot_particles(handle_.open(), name, made.data(), static_cast<int>(made.size()), offset, global));
+    }
+    template <class T, class Allocate>
+    allocated<T> allocate_as(const shape &local, const piece &with, Allocate &&allocate)
+    {
         detail::described place(static_cast<const T *>(nullptr), local);
-        const piece::options said(with);
-        check(fb_snapshot_allocate(handle_.open(), name, &place.array, offset, global, &said.opts));
+        const piece::options said(with, local.rank());
+        check(allocate(&place.array, &said.opts));
         if (!open_) open_ = std::make_shared<char>();
         return { static_cast<T *>(place.array.data), local, open_ };
     }

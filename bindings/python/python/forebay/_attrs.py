@@ -17,8 +17,13 @@ from ._dtypes import dtype_name, dtype_of_name, is_kept
 
 def to_json(attrs: Mapping[str, Any]) -> str:
     """Attributes as JSON text. What JSON has no word for is an object of one key that begins with ``$``."""
+    return one_to_json(dict(attrs))
+
+
+def one_to_json(value: Any) -> str:
+    """The value of an attribute as JSON text."""
     try:
-        return json.dumps(_written(dict(attrs)), allow_nan=False)
+        return json.dumps(_written(value), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise _forebay.BadArgument(
             f"attributes are kept as JSON: {error}; "

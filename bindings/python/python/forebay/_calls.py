@@ -172,6 +172,27 @@ class Client(_forebay.Client):
     """A client of the services that a broker knows. Made by :func:`connect`; any thread may use it."""
 
     _notifies = False
+    # Connected as the client of :func:`call` is.
+    _is_like_default = False
+
+    def close(self) -> None:
+        """Closes the client: its calls under way end with ``Closed``, whichever thread waits for them, and the arrays that
+        servers hold for it are freed. Whatever it is asked for after that raises ``Closed``; closing it again does
+        nothing. Leaving ``with fb.connect() as c:`` closes it. One that :meth:`on` made ends with the client that it
+        was made of; closing it does nothing.
+        """
+        self.end()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
 
     @property
     def services(self) -> Services:
@@ -192,7 +213,9 @@ class Client(_forebay.Client):
             raise _forebay.BadArgument(
                 f"server={server}: no process has that pid; give the name of a server, or its pid"
             )
-        return Client(of=self, on=server)
+        tied = Client(of=self, on=server)
+        tied._is_like_default = self._is_like_default
+        return tied
 
     def array(
         self,
@@ -303,8 +326,12 @@ class Client(_forebay.Client):
 
     def failed(self) -> list[FailedCall]:
         """The last 1,000 calls of this client that have failed, the oldest first; those whose status was raised are among
-        them. Calls that were given up are not, nor are tasks of a map, which tells of its own.
+        them. Calls that were given up are not, nor are tasks of a map, which tells of its own. A client that was
+        connected without naming a broker also sees those made by :func:`call` and its like, whose client is another one.
         """
+        failures = self.failures()
+        if self._is_like_default and _default is not None and _default is not self:
+            failures = sorted(failures + _default.failures(), key=lambda one: one[3])[-1000:]
         return [
             FailedCall(
                 service,
@@ -313,7 +340,7 @@ class Client(_forebay.Client):
                 datetime.fromtimestamp(when).astimezone(),
                 server and f"{server[0]} (pid {server[1]})",
             )
-            for service, code, text, when, server in self.failures()
+            for service, code, text, when, server in failures
         ]
 
 
@@ -351,6 +378,7 @@ def connect(
                 raise
             time.sleep(0.05)
         else:
+            client._is_like_default = broker is None
             if wait is not None:
                 client.patience(wait)
             if silence is not None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from . import _forebay
 from ._arrays import measured
-from ._attrs import to_json
+from ._attrs import one_to_json, to_json
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -26,20 +26,16 @@ def said(
     dims: str | Sequence[str] | None,
     coords: Mapping[str, ArrayLike] | None,
     attrs: Mapping[str, Any] | None,
-    also: Mapping[str, Any] | None = None,
-) -> tuple[str, list[tuple[str, Any, str]]]:
-    """Names of axes and attributes as JSON, and coordinates with their units, as the native half takes them. ``also``:
-    what the array is of a mesh or a species.
+    fill: Any = None,
+) -> tuple[str, list[tuple[str, Any, str]], str | None]:
+    """Names of axes and attributes as JSON, coordinates with their units, and the value of elements that nobody puts, as
+    the native half takes them.
     """
     axes = [] if dims is None else [dims] if isinstance(dims, str) else list(dims)
     wrong = [dim for dim in axes if not isinstance(dim, str)]
     if wrong:
         raise _forebay.BadArgument(
             f"{wrong[0]!r} in dims is a {type(wrong[0]).__name__}; name each axis by a text"
-        )
-    if coords and not axes:
-        raise _forebay.BadArgument(
-            f"coords = {sorted(coords)} without dims; name each axis in dims, in its order"
         )
     values = []
     for dim, value in (coords or {}).items():
@@ -49,8 +45,8 @@ def said(
     dtype = getattr(array, "dtype", None)
     kept = {key: _element(key, value, dtype) for key, value in (attrs or {}).items()}
     inside = to_json(kept)
-    more = "".join(f', "{key}": {json.dumps(value)}' for key, value in (also or {}).items())
-    return f'{{"dims": {json.dumps(axes)}, "attrs": {inside}{more}}}', values
+    holes = None if fill is None else one_to_json(fill)
+    return f'{{"dims": {json.dumps(axes)}, "attrs": {inside}}}', values, holes
 
 
 def _plain(value: Any) -> Any:

@@ -177,6 +177,13 @@ class Run:
         found = self._native.get(name, set, axes)
         return found if after is None else found[after]
 
+    def map(self, name: str, set: int = 0) -> Any:
+        """Returns a data set as a read-only array over its file: what is touched is read, by the system, so it may be larger
+        than the memory. It stays as it is when the data set is put again or deleted. No checksums are compared. Small data
+        sets are copied. Raises ``NotFound``, and ``BadArgument`` for text and for a run on another host.
+        """
+        return self._native.map(name, set)
+
     def get_many(self, names: Iterable[str | tuple[str, int]]) -> list[Any]:
         """Reads many data sets whole, each given by its name or by name and set number, in that order.
         Over a network all are asked for together, so it costs little more than one. Raises ``NotFound``.
@@ -661,6 +668,7 @@ def open(
     scratch: bool = False,
     elsewhere: Literal["refuse", "abandon"] | None = None,
     keep: str | None = None,
+    client: bool = False,
 ) -> Run:
     """Opens a run: ``"two_stream"`` means the directory ``two_stream.fb``, ``"fb://host:port/two_stream"`` a run
     that the agent on another host keeps (``forebay up --listen``).
@@ -681,6 +689,10 @@ def open(
     whose number 10 divides), or both: ``"last 5, every 100"``. What may be gone on from stays, too: checkpoints, the
     snapshots on which the run began and to which it went back, the newest one; and one that is being read stays for a
     while. All ranks say the same.
+    ``client``: this program is none of the ranks. It puts data sets, changes attributes, inserts into tables and says
+    messages beside them, while nothing in their run waits for it; with mode ``r+``, on the host of the run, with a
+    buffer of 8 MiB if not given. Snapshots, restarts, loops, parameters, diagrams and rows of histories are the
+    ranks' alone and raise ``BadArgument``. ``rank`` and ``size`` of such a run are 0.
 
     Raises ``NotFound`` (modes ``r``, ``r+``), ``Conflict`` (mode ``x``; another process writes the run, or data of it
     lie elsewhere: the text names process and host; another rank said another ``keep``), ``VersionMismatch`` (written by a newer Forebay), ``ReadOnly``, ``BadArgument``.
@@ -692,7 +704,9 @@ def open(
         raise BadArgument(
             f"{path_or_url!r} is no name of a run; give its directory, as text or a path, or its address fb://HOST:PORT/NAME"
         ) from None
-    return Run(_forebay.Run(place, mode, room, full, late, rank, size, scratch, program, elsewhere, keep))
+    return Run(
+        _forebay.Run(place, mode, room, full, late, rank, size, scratch, program, elsewhere, keep, client)
+    )
 
 
 def _time(time: Any) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import operator
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
@@ -19,7 +20,7 @@ from ._attrs import from_json
 from ._described import coordinates, said, unit_in
 from ._dtypes import dtype_name, dtype_of_name
 from ._index import Selection, plan
-from ._meshes import arrays_of_mesh, arrays_of_particles, members
+from ._meshes import axes_of, components_of, grid_of, members, per_axis, points, records_of
 from ._trees import tree
 
 if TYPE_CHECKING:
@@ -63,6 +64,12 @@ class DataSet:
     """How often it was put; 0 for arrays of snapshots, which never change."""
     nbytes: int
     """Bytes of the whole array."""
+    mesh: dict[str, Any] | None = None
+    """What an array of a snapshot is of a mesh: its ``name``, and ``component``, ``spacing``, ``origin`` and ``position`` if
+    they were said."""
+    species: dict[str, Any] | None = None
+    """What an array of a snapshot is of a species of particles: its ``name``, and with one of its arrays ``constants``, the
+    ``value`` and ``units`` of each record that is one number."""
     stats: Stats | None = field(default=None, repr=False)
     """Least, greatest and mean value; ``None`` of what is no number, of data sets outside snapshots, and of snapshots of
     earlier versions."""
@@ -70,10 +77,12 @@ class DataSet:
 
 def described(row: _forebay.Described) -> DataSet:
     """A data set of the native half as users see it."""
-    name, number, dtype, shape, units, attrs, dims, version, nbytes, sums = row
+    name, number, dtype, shape, units, attrs, dims, version, nbytes, of, sums = row
     kind, extents = dtype_of_name(dtype), tuple(shape)
+    mesh, species = json.loads(of)
     stats = None if sums is None else _stats(from_json(sums), math.prod(extents))
-    return DataSet(name, number, kind, extents, units, from_json(attrs), tuple(dims), version, nbytes, stats)
+    named = from_json(attrs), tuple(dims)
+    return DataSet(name, number, kind, extents, units, *named, version, nbytes, mesh, species, stats)
 
 
 def _stats(sums: dict[str, Any], elements: int) -> Stats:
@@ -102,6 +111,42 @@ def _extents(name: str, value: int | Sequence[int] | None) -> list[int] | None:
     if any(n < 0 for n in extents):
         raise _forebay.BadArgument(f"{name} = {tuple(extents)} has a negative number")
     return extents
+
+
+# An array to come: its extents, its dtype, whether the first index runs fastest.
+_Wanted = tuple[list[int], str, bool]
+
+
+def _where(
+    offset: int | Sequence[int] | str | None,
+    shape: int | Sequence[int] | None,
+    overlap: str = "refuse",
+    compress: str | None = None,
+) -> _forebay.Where:
+    """Where a rank's array lies in the whole, and how that is kept, as the native half takes it."""
+    append = isinstance(offset, str)
+    if append and offset != "append":
+        raise _forebay.BadArgument(f'offset = {offset!r}; use an index, or "append"')
+    first = None if append else _extents("offset", offset)  # type: ignore[arg-type]
+    return append, first, _extents("shape", shape), overlap, compress or "none"
+
+
+def _array(shape: int | Sequence[int], dtype: DTypeLike, order: str) -> _Wanted:
+    """An array to come, as the native half takes it."""
+    if order not in ("C", "F"):
+        raise _forebay.BadArgument(f'order = {order!r} is neither "C" nor "F"')
+    return _extents("shape", shape) or [], dtype_name(dtype), order == "F"
+
+
+def _said_of(
+    array: _Wanted,
+    dims: str | Sequence[str] | None,
+    coords: Mapping[str, ArrayLike] | None,
+    attrs: Mapping[str, Any] | None,
+    fill: complex | None = None,
+) -> _forebay.Said:
+    """What an array to come says of itself."""
+    return said(np.empty(0, dtype_of_name(array[1])), dims, coords, attrs, fill)
 
 
 class Snapshot:
@@ -141,6 +186,7 @@ class Snapshot:
         coords: Mapping[str, ArrayLike] | None = None,
         attrs: Mapping[str, Any] | None = None,
         overlap: Literal["refuse", "equal", "last"] = "refuse",
+        fill: complex | None = None,
         compress: Literal["gzip"] | None = None,
     ) -> None:
         """Copies an array into the snapshot; it is yours again when this returns.
@@ -159,6 +205,10 @@ class Snapshot:
         highest rank's are kept), or the highest rank's block counts (``"last"``). All ranks say the same. The blocks wait in
         the buffer until the lower ranks have ended the snapshot.
 
+        ``fill``: the value of elements that no rank puts, with ``offset`` and ``shape``: without it the blocks must cover the
+        whole. It must be a value of the dtype, is kept as the attribute ``_FillValue``, and all ranks say the same.
+        :meth:`Run.stats` counts such elements.
+
         ``compress="gzip"`` makes the file smaller: chunks of about a megabyte are compressed behind the program's back, by
         threads that run when nobody else wants the processor, and h5py, netCDF and MATLAB read them as they read others. What
         does not become smaller by a twentieth, and less than 64 KiB, is kept as it is. Not together with ``overlap``.
@@ -168,31 +218,12 @@ class Snapshot:
         Raises ``Conflict`` (another coordinate, or length, of an axis of that name beside it), ``BadArgument`` (a dtype that is not kept, a name used twice), ``Full`` (a step
         larger than all buffers whose policy is to drop), ``ServerLost`` (the owner of the run died).
         """
-        self._check(offset)
-        self._put(name, array, units, offset, shape, dims, coords, attrs, None, overlap, compress)
-
-    def _put(
-        self,
-        name: str,
-        array: ArrayLike,
-        units: str | None,
-        offset: int | Sequence[int] | Literal["append"] | None,
-        shape: int | Sequence[int] | None,
-        dims: str | Sequence[str] | None,
-        coords: Mapping[str, ArrayLike] | None,
-        attrs: Mapping[str, Any] | None,
-        also: Mapping[str, Any] | None,
-        overlap: Literal["refuse", "equal", "last"] = "refuse",
-        compress: Literal["gzip"] | None = None,
-    ) -> None:
-        append = isinstance(offset, str)
-        where = None if append else _extents("offset", offset)  # type: ignore[arg-type]
+        where = _where(offset, shape, overlap, compress)
         attrs, units = unit_in(attrs, units)
         array, units = measured(array, units)
-        is_plain = dims is None and coords is None and attrs is None and also is None
-        about = None if is_plain else said(array, dims, coords, attrs, also)
-        whole = _extents("shape", shape)
-        self._native.put(name, array, units or "", append, where, whole, about, overlap, compress or "none")
+        is_plain = dims is None and coords is None and attrs is None and fill is None
+        about = None if is_plain else said(array, dims, coords, attrs, fill)
+        self._native.put(name, array, units or "", where, about)
 
     def mesh(
         self,
@@ -209,23 +240,31 @@ class Snapshot:
         coords: Mapping[str, ArrayLike] | None = None,
         attrs: Mapping[str, Any] | None = None,
         overlap: Literal["refuse", "equal", "last"] = "refuse",
+        fill: complex | None = None,
         compress: Literal["gzip"] | None = None,
     ) -> None:
         """Puts a field on a regular mesh: readers of openPMD, VTK and ParaView find it in the file of the step.
 
         ``values``: an array, or one for each component, ``{"x": Ex, "y": Ey}``. The component ``x`` of the mesh ``E`` is the
         array ``E_x`` of the snapshot, and ``snapshot["E"]`` gives all of them. ``units``, ``offset``, ``shape``, ``dims``,
-        ``coords``, ``attrs``, ``overlap`` and ``compress`` as in :meth:`put`; without ``dims`` the axes are ``x``, ``y`` and ``z``. ``spacing``,
+        ``coords``, ``attrs``, ``overlap``, ``fill`` and ``compress`` as in :meth:`put`; without ``dims`` the axes are ``x``, ``y`` and ``z``. ``spacing``,
         ``origin``: distance and beginning of the points along each axis, as ``coords`` say it, else 1 and 0.
         ``position``: where in its cell the field is, as a part of the spacing from 0 to less than 1, for all components
         or for each.
 
         Raises ``Conflict`` and ``BadArgument`` as :meth:`put` does.
         """
-        self._check(offset)
-        for array in arrays_of_mesh(name, values, dims, spacing, origin, position):
-            axes = (array.dims, coords, attrs, array.also)
-            self._put(array.name, array.values, units, offset, shape, *axes, overlap, compress)
+        where = _where(offset, shape, overlap, compress)
+        attrs, units = unit_in(attrs, units)
+        given = components_of(name, values, position)
+        n = axes_of(given[0][1])
+        components = []
+        for component, array, own in given:
+            numbers, unit = measured(array, units)
+            about = said(numbers, dims, coords, attrs, fill)
+            components.append((component, numbers, per_axis("position", own, n), unit or "", about))
+        everywhere = None if isinstance(position, Mapping) else position
+        self._native.mesh(name, components, points(n, spacing, origin, everywhere), where)
 
     def particles(
         self,
@@ -250,13 +289,13 @@ class Snapshot:
 
         Raises ``Conflict`` and ``BadArgument`` as :meth:`put` does.
         """
-        self._check(offset)
-        for array in arrays_of_particles(name, {"position": position, **records}, units, attrs):
-            inner = array.shape[1:]
-            where = offset if isinstance(offset, str) or offset is None else (offset, *(0 for _ in inner))
-            whole = None if shape is None else (shape, *inner)
-            about = (array.dims, None, array.attrs, array.also)
-            self._put(array.name, array.values, array.units, where, whole, *about, compress=compress)
+        where = _where(offset, shape, compress=compress)
+        arrays = []
+        for record, component, values in records_of(name, {"position": position, **records}, units, attrs):
+            more, unit = unit_in((attrs or {}).get(record), (units or {}).get(record))
+            numbers, unit = measured(values, unit)
+            arrays.append((record, component, numbers, unit or "", said(numbers, None, None, more)))
+        self._native.particles(name, arrays, where)
 
     def allocate(
         self,
@@ -272,6 +311,7 @@ class Snapshot:
         coords: Mapping[str, ArrayLike] | None = None,
         attrs: Mapping[str, Any] | None = None,
         overlap: Literal["refuse", "equal", "last"] = "refuse",
+        fill: complex | None = None,
         compress: Literal["gzip"] | None = None,
     ) -> NDArray[Any]:
         """A NumPy array of this ``shape`` in the buffer itself: fill it in place before the snapshot ends,
@@ -280,40 +320,90 @@ class Snapshot:
         Views that you made of it before that NumPy leaves writable: let go of them.
 
         ``offset`` and ``global_shape`` as ``offset`` and ``shape`` in :meth:`put`, ``dims``, ``coords``, ``attrs``,
-        ``overlap`` and ``compress`` as there. Raises ``Full`` when
+        ``overlap``, ``fill`` and ``compress`` as there. Raises ``Full`` when
         the buffer has no room of that size: give :func:`open` a larger ``buffer``, or use :meth:`put`.
         """
-        if order not in ("C", "F"):
-            raise _forebay.BadArgument(f'order = {order!r} is neither "C" nor "F"')
-        append = isinstance(offset, str)
-        self._check(offset)
-        where = None if append else _extents("offset", offset)  # type: ignore[arg-type]
-        extents = _extents("shape", shape) or []
-        whole = _extents("global_shape", global_shape)
-        short = dtype_name(dtype)
+        array = _array(shape, dtype, order)
+        where = _where(offset, global_shape, overlap, compress)
         about = None
-        if dims is not None or coords is not None or attrs is not None:
+        if dims is not None or coords is not None or attrs is not None or fill is not None:
             attrs, units = unit_in(attrs, units)
-            about = said(np.empty(0, dtype_of_name(short)), dims, coords, attrs)
-        room: NDArray[Any] = self._native.allocate(
-            name,
-            extents,
-            short,
-            order == "F",
-            units or "",
-            append,
-            where,
-            whole,
-            about,
-            overlap,
-            compress or "none",
-        )
+            about = _said_of(array, dims, coords, attrs, fill)
+        room: NDArray[Any] = self._native.allocate(name, array, units or "", where, about)
         return room
 
-    @staticmethod
-    def _check(offset: object) -> None:
-        if isinstance(offset, str) and offset != "append":
-            raise _forebay.BadArgument(f'offset = {offset!r}; use an index, or "append"')
+    def allocate_mesh(
+        self,
+        name: str,
+        shape: int | Sequence[int],
+        dtype: DTypeLike = np.float64,
+        units: str | None = None,
+        offset: int | Sequence[int] | Literal["append"] | None = None,
+        global_shape: int | Sequence[int] | None = None,
+        order: Literal["C", "F"] = "C",
+        *,
+        component: str = "",
+        dims: str | Sequence[str] | None = None,
+        spacing: float | Sequence[float] | None = None,
+        origin: float | Sequence[float] | None = None,
+        position: float | Sequence[float] | None = None,
+        coords: Mapping[str, ArrayLike] | None = None,
+        attrs: Mapping[str, Any] | None = None,
+        overlap: Literal["refuse", "equal", "last"] = "refuse",
+        fill: complex | None = None,
+        compress: Literal["gzip"] | None = None,
+    ) -> NDArray[Any]:
+        """A NumPy array in the buffer itself, as :meth:`allocate` gives it, for a field on a regular mesh, or for one
+        ``component`` of it: ``s.allocate_mesh("E", (nx, ny), component="x", spacing=(dx, dy))`` is the array ``E_x`` of
+        the snapshot.
+
+        ``shape``, ``dtype``, ``units``, ``offset``, ``global_shape``, ``order``, ``overlap``, ``fill`` and ``compress`` as in
+        :meth:`allocate`;
+        ``dims``, ``spacing``, ``origin``, ``position`` (of this component), ``coords`` and ``attrs`` as in :meth:`mesh`.
+
+        Raises ``Conflict`` and ``BadArgument`` as :meth:`mesh` does, ``Full`` as :meth:`allocate` does.
+        """
+        array = _array(shape, dtype, order)
+        where = _where(offset, global_shape, overlap, compress)
+        attrs, units = unit_in(attrs, units)
+        about = _said_of(array, dims, coords, attrs, fill)
+        at = points(len(array[0]), spacing, origin, position)
+        room: NDArray[Any] = self._native.allocate_mesh(name, component, array, at, units or "", where, about)
+        return room
+
+    def allocate_particles(
+        self,
+        name: str,
+        record: str,
+        shape: int | Sequence[int],
+        dtype: DTypeLike = np.float64,
+        units: str | None = None,
+        offset: int | Literal["append"] | None = None,
+        global_shape: int | None = None,
+        order: Literal["C", "F"] = "C",
+        *,
+        component: str = "",
+        attrs: Mapping[str, Any] | None = None,
+        compress: Literal["gzip"] | None = None,
+    ) -> NDArray[Any]:
+        """A NumPy array in the buffer itself, as :meth:`allocate` gives it, for a record of a species of particles, or for
+        one ``component`` of it: ``s.allocate_particles("electrons", "position", n, component="x")`` is the array
+        ``electrons/position/x`` of the snapshot. Records that are one number for all go with :meth:`particles`.
+
+        ``shape``: the number of this rank's particles, or ``(n, d)`` for up to three numbers of each side by side.
+        ``offset``: ``"append"``, or the index of the first one among ``global_shape`` particles. ``dtype``, ``units``,
+        ``order``, ``attrs`` and ``compress`` as in :meth:`allocate`.
+
+        Raises ``Conflict`` and ``BadArgument`` as :meth:`particles` does, ``Full`` as :meth:`allocate` does.
+        """
+        array = _array(shape, dtype, order)
+        where = _where(offset, global_shape, compress=compress)
+        attrs, units = unit_in(attrs, units)
+        about = _said_of(array, None, None, attrs)
+        room: NDArray[Any] = self._native.allocate_particles(
+            name, record, component, array, units or "", where, about
+        )
+        return room
 
     def end(self) -> None:
         """Completes the snapshot: when this returns it survives the death of this process."""
@@ -389,9 +479,18 @@ class StoredSnapshot:
         """
         return coordinates(self, name)
 
+    def grid(self, name: str) -> dict[str, Any]:
+        """Where the points of a mesh lie, as :meth:`Snapshot.mesh` takes it: ``dims``, and of ``spacing``, ``origin`` and
+        ``position`` those that were said, the last one by component where it was. ``s.mesh("E", snap["E"], **snap.grid("E"))``
+        puts the mesh again. Raises ``NotFound``, also of an array that is no mesh.
+        """
+        parts = {"": name} if name in self.names() else dict(self._native.members(name)[0])
+        return grid_of(name, {part: self.dataset(array) for part, array in parts.items()})
+
     def get(self, name: str, sel: Selection | None = None) -> Any:
         """Reads an array, or only the part that a basic index ``sel`` selects. Of a mesh with components, and of a species of
-        particles, it is the dictionary of all.
+        particles, it is the dictionary of all, with the records that are one number, which are no arrays and not among
+        :meth:`names`.
         """
         try:
             return self._array(name, sel)
@@ -415,6 +514,12 @@ class StoredSnapshot:
         from ._xarray import of_snapshot
 
         return of_snapshot(self)
+
+    def map(self, name: str) -> Any:
+        """Returns an array as a read-only one over the file of the snapshot, as :meth:`Run.map` does for a data set. While it is
+        mapped the snapshot's file is kept.
+        """
+        return self._native.map(name)
 
     def __getitem__(self, name: str) -> Any:
         return self.get(name)

@@ -156,7 +156,8 @@ def of_run(run: Run, name: str | Iterable[str] | None = None, drop: Iterable[str
     # Coordinates come with the arrays that lie along them, also with one that was asked for alone.
     along_arrays = {dim for array, named in dims.items() for dim in named if dim != array and dim in kinds}
     fixed, moving = _coordinates(run, {dim: kinds[dim][0] for dim in sorted(along_arrays)})
-    left_out |= moving
+    # What is there as a coordinate is not left out, such as texts.
+    left_out = {array: why for array, why in left_out.items() if array not in fixed} | moving
     rising = bool(times) and None not in times and all(a < b for a, b in itertools.pairwise(times))
     along = "time" if rising else "step"
     place = (run.path, run.sql(_ID)[0]["value"])

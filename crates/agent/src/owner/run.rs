@@ -19,7 +19,7 @@ use forebay_arena::Segment;
 use forebay_host::lock;
 use forebay_host::{Process, environment, identity};
 use forebay_store::{Attach, Orphan, Owner, Says, layout};
-use forebay_types::control::{Mode, OpenRun, Resume, RunOpened};
+use forebay_types::control::{Mode, NO_RANK, OpenRun, Resume, RunOpened};
 use forebay_types::record::Notice;
 use forebay_types::watch::{Act, StateInfo};
 use forebay_types::{Code, Error, Result, counted};
@@ -64,6 +64,9 @@ struct State {
 impl State {
     /// How long its seat may be awaited that is not free yet.
     fn awaits(&self, open: &OpenRun, who: &Opener) -> Option<Duration> {
+        if open.is_client() {
+            return None;
+        }
         let seats = &self.life.as_ref()?.seats;
         if seats.is_brought_to(open, who) {
             return Some(BRINGING);
@@ -218,7 +221,7 @@ impl Run {
         lock(&self.state).life.as_ref().map(|l| l.owner.clone())
     }
 
-    /// A rank opens it: the store is opened for the first one, the others join.
+    /// A rank, or a client, opens it: the store is opened for the first one, the others join.
     pub fn open(self: &Arc<Self>, open: &OpenRun, who: &Opener) -> Result<RunOpened> {
         let (began, mut told) = (Instant::now(), false);
         let mut since = began;
@@ -239,7 +242,14 @@ impl Run {
             since = Instant::now();
         };
         if self.is_over_for(open, who) {
-            self.close_store();
+            self.close_store(false);
+        }
+        let is_anew = self.is_for_another_program(open, who);
+        match open.mode {
+            // What clients put is of the run that is wiped.
+            Mode::Write if is_anew => self.close_store(false),
+            Mode::Create if is_anew => return Err(self.exists()),
+            _ => {}
         }
         let created = match self.owner() {
             Some(_) => false,
@@ -252,11 +262,30 @@ impl Run {
         self.may_join(open, who)?;
         let owner = self.owner().ok_or_else(|| Error::internal("no store is open"))?;
         let opened = owner.admit_after(open, who.after, Some(&self.says()))?;
+        if is_anew {
+            owner.set_scratch(open.scratch);
+        }
         if let Some(life) = lock(&self.state).life.as_mut() {
             life.seats.take(opened.session, open, who.clone());
         }
-        self.log(format_args!("rank {} of {} ({who}) opened it", open.rank, open.size));
+        self.log(format_args!("{} ({who}) opened it", named(open)));
         Ok(RunOpened { created, ..opened })
+    }
+
+    /// Whether the store is open for clients alone, and a program begins beside them.
+    fn is_for_another_program(&self, open: &OpenRun, who: &Opener) -> bool {
+        let state = lock(&self.state);
+        state.life.as_ref().is_some_and(|l| l.seats.is_for_another_program(open, who))
+    }
+
+    fn exists(&self) -> Error {
+        Error::new(
+            Code::Conflict,
+            format!(
+                "the run {} exists already; open it with mode \"a\", or \"w\" to begin it anew",
+                self.path.display()
+            ),
+        )
     }
 
     /// Two programs under one launcher, each with a run of its own, are numbered as one: neither run will
@@ -313,7 +342,8 @@ impl Run {
     /// Whether it is not known yet if ranks on other hosts live, and no other one does: whether this one belongs to
     /// their life of the run, or begins another one, is decided when that is known.
     fn awaits_lines(&self, open: &OpenRun, who: &Opener, began: Instant) -> bool {
-        let Some(owner) = self.owner().filter(|_| !who.brings() && began.elapsed() < LINES) else {
+        let asks = !who.brings() && !open.is_client() && began.elapsed() < LINES;
+        let Some(owner) = self.owner().filter(|_| asks) else {
             return false;
         };
         // A store that is being closed has nobody who lives.
@@ -339,12 +369,11 @@ impl Run {
     fn open_store(self: &Arc<Self>, open: &OpenRun, who: &Opener, mode: Mode) -> Result<bool> {
         let site = self.site()?;
         let news = NewsQueue::listen(Arc::downgrade(self), self.site.clone())?;
-        let adopt = site.adopts().then(|| news.0.clone() as Arc<dyn forebay_store::Sink>);
         let options = forebay_store::Options {
             mode,
-            size: open.size,
             scratch: open.scratch,
-            adopt,
+            adopt: Some(news.0.clone()),
+            clients_alone: !site.adopts(),
             late_ranks: environment::late_ranks()?,
             elsewhere: open.elsewhere,
             says: Some(self.says()),
@@ -358,18 +387,24 @@ impl Run {
         site.publish(&self.path.join(layout::AGENT))?;
         self.show(&*site, owner.run_id(), &open.program)?;
         let orphans = owner.orphans()?;
-        // With nobody left who could carry them out, acts come to their end.
-        let over = if orphans.is_empty() { owner.open_acts(None)? } else { Vec::new() };
         let orphaned =
             |o: &Orphan| Orphaned { session: o.session, rank: o.rank, who: Opener::local(o.process.pid) };
         let seats = Seats::new(Terms::of(open, who), orphans.iter().map(orphaned).collect(), self.now());
-        let followed = (!orphans.is_empty()).then(Instant::now);
+        let (clients, ranks): (Vec<Orphan>, Vec<Orphan>) =
+            orphans.into_iter().partition(|o| o.rank == NO_RANK);
+        let followed = (!ranks.is_empty()).then(Instant::now);
+        // With nobody left who could carry them out, acts come to their end.
+        let over = if ranks.is_empty() { owner.open_acts(None)? } else { Vec::new() };
         lock(&self.state).life = Some(Life { owner: Arc::new(owner), news, seats, followed });
         over.iter().for_each(|act| self.refused(act.id, GONE));
-        if !orphans.is_empty() {
-            self.controller.take_over(&**self, open.size, &orphans);
-            let ranks = counted(orphans.len(), "rank");
+        if !ranks.is_empty() {
+            self.controller.take_over(&**self, open.size, &ranks);
+            let ranks = counted(ranks.len(), "rank");
             self.log(format_args!("of a dead owner {ranks} left, to go on here"));
+        }
+        if !clients.is_empty() {
+            let clients = counted(clients.len(), "client");
+            self.log(format_args!("of an earlier owner {clients} left, to go on here"));
         }
         Ok(created)
     }
@@ -434,7 +469,7 @@ impl Run {
                 ),
             ));
         }
-        self.log(format_args!("rank {} (pid {pid}) goes on", what.open.rank));
+        self.log(format_args!("{} (pid {pid}) goes on", named(&what.open)));
         Ok(RunOpened {
             run_id: owner.run_id().to_owned(),
             session: what.session,
@@ -472,14 +507,18 @@ impl Run {
         let attach = Attach { session: session.number, segment: segment.clone() };
         if let Some(what) = &session.resumed {
             owner.resume(what.clone(), &attach, news)?;
-            self.controller.came(session.rank);
-            self.steer_on();
+            if session.rank != NO_RANK {
+                self.controller.came(session.rank);
+                self.steer_on();
+            }
             self.look_again();
             return owner.doorbell();
         }
         owner.attach(attach, news)?;
         // The rank sends nothing before it is answered, so the controller hears of it in time.
-        self.controller.join(&**self, session.rank, size, session.number, &segment);
+        if session.rank != NO_RANK {
+            self.controller.join(&**self, session.rank, size, session.number, &segment);
+        }
         self.look_again();
         owner.doorbell()
     }
@@ -496,11 +535,12 @@ impl Run {
 
     /// Everything a session left is applied.
     pub fn closed(&self, session: u64, clean: bool) {
-        let Some(rank) = self.rank_of(session) else { return };
-        self.controller.leave(self, rank, session, !clean);
-        self.steer_on();
-        if let Some(page) = self.page() {
-            page.rank_left(rank);
+        if let Some(rank) = self.rank_of(session) {
+            self.controller.leave(self, rank, session, !clean);
+            self.steer_on();
+            if let Some(page) = self.page() {
+                page.rank_left(rank);
+            }
         }
         if let Some(life) = lock(&self.state).life.as_mut() {
             life.seats.applied(session, clean, self.now());
@@ -514,23 +554,36 @@ impl Run {
             // A store that is closed already has applied everything.
             let _ = owner.hung_up(session);
         }
-        self.await_last_words(session);
-        self.controller.leave(self, rank, session, true);
-        self.steer_on();
+        if rank != NO_RANK {
+            self.await_last_words(session);
+            self.controller.leave(self, rank, session, true);
+            self.steer_on();
+        }
         let _turn = lock(&self.turn);
         let (left, all_left) = match lock(&self.state).life.as_mut() {
-            Some(life) => (life.seats.leave(session, self.now()), life.seats.have_all_left()),
+            Some(life) => {
+                let left = life.seats.leave(session, self.now());
+                (left, life.seats.have_all_left() && (life.seats.clients() == 0 || !self.stays()))
+            }
             None => (None, false),
         };
         if let Some(Left { who, clean }) = left {
             let how = if clean { "closed it" } else { "is gone" };
-            self.log(format_args!("rank {rank} ({who}) {how}"));
+            match rank {
+                NO_RANK => self.log(format_args!("a client ({who}) left it")),
+                rank => self.log(format_args!("rank {rank} ({who}) {how}")),
+            }
         }
         if all_left {
-            self.close_store();
+            self.close_store(!self.stays());
         }
         self.changed.notify_all();
         self.look_again();
+    }
+
+    /// Whether this owner stays for clients when the ranks have left, as an agent does; a program's own ends with it.
+    fn stays(&self) -> bool {
+        self.site.upgrade().is_some_and(|site| site.adopts())
     }
 
     /// A rank came or went.
@@ -560,14 +613,14 @@ impl Run {
         let Ok(_turn) = self.turn.try_lock() else { return };
         let idle = lock(&self.state).life.as_ref().is_some_and(|l| l.seats.is_idle(self.now()));
         if idle {
-            self.close_store();
+            self.close_store(false);
         }
     }
 
     /// Drains and closes the store, whoever is still connected.
     pub fn end(&self) {
         let _turn = lock(&self.turn);
-        self.close_store();
+        self.close_store(!self.stays());
     }
 
     /// Waits until all is carried on that the store has told.
@@ -593,13 +646,14 @@ impl Run {
         }
     }
 
-    /// To be called by who has the turn.
-    fn close_store(&self) {
+    /// To be called by who has the turn. Clients go on at the next owner, or their sessions end.
+    fn close_store(&self, clients_go_on: bool) {
         let Some(owner) = self.owner() else { return };
         if let Some(site) = self.site.upgrade() {
             site.withdraw(&self.path.join(layout::AGENT));
         }
-        if let Err(e) = owner.close() {
+        let closed = if clients_go_on { owner.close_before_clients() } else { owner.close() };
+        if let Err(e) = closed {
             self.log(&e);
         }
         self.settle();
@@ -637,10 +691,11 @@ impl Run {
     /// What is known of it.
     pub fn status(&self) -> RunStatus {
         let now = self.controller.glance();
-        let (pids, owner) = {
+        let (pids, clients, owner) = {
             let state = lock(&self.state);
             let pids = state.life.as_ref().map_or_else(BTreeMap::new, |l| l.seats.processes());
-            (pids, state.life.as_ref().map(|l| l.owner.clone()))
+            let clients = state.life.as_ref().map_or(0, |l| l.seats.clients());
+            (pids, clients, state.life.as_ref().map(|l| l.owner.clone()))
         };
         let rank = |r: &RankView| RankStatus {
             rank: r.rank,
@@ -655,9 +710,18 @@ impl Run {
             state: now.state,
             step: (now.step >= 0).then_some(now.step),
             ranks: self.controller.ranks().iter().map(rank).collect(),
+            clients,
             viewers: self.watching(),
             figures: owner.and_then(|o| o.stats().ok()).unwrap_or(serde_json::Value::Null),
         }
+    }
+}
+
+/// Who opens a run, for the log.
+fn named(open: &OpenRun) -> String {
+    match open.is_client() {
+        true => "a client".to_owned(),
+        false => format!("rank {} of {}", open.rank, open.size),
     }
 }
 

@@ -53,7 +53,8 @@ impl Runs {
         way: impl FnOnce(&Arc<Run>) -> Result<RunOpened>,
         resumed: Option<Resume>,
     ) -> Result<(Session, RunOpened)> {
-        if open.size == 0 || open.rank >= open.size || open.size as usize > limits::RANKS {
+        let is_rank = open.rank < open.size && open.size as usize <= limits::RANKS;
+        if !is_rank && !open.is_client() {
             return Err(Error::bad(format!(
                 "rank {} of {} cannot be; ranks count from 0",
                 open.rank, open.size

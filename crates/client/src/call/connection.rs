@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Weak};
 use std::time::Duration;
 
-use forebay_arena::{Block, Doorbell};
+use forebay_arena::{Block, Doorbell, zeros};
 use forebay_host::identity;
 use forebay_link::call::{self, Arrived, Bulk, Flusher, NotLent, NotLetIn, Peek, Receiver, Sender, Target};
 use forebay_link::net::{Address, Fingerprint, Key};
@@ -420,7 +420,10 @@ impl Connection {
         for pending in complete.iter().filter_map(Weak::upgrade) {
             for (_, chunk) in &mut lock(&pending.state).chunks {
                 let Chunk::Block(block, _) = chunk else { continue };
-                let copy = Chunk::Copied(block.view().to_vec());
+                // Without memory for it here it stays there.
+                let Ok(mut own) = zeros(block.view().len()) else { continue };
+                block.view().copy_to(&mut own);
+                let copy = Chunk::Copied(own);
                 if let Chunk::Block(block, _) = std::mem::replace(chunk, copy) {
                     blocks.push(block);
                 }

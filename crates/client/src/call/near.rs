@@ -6,7 +6,8 @@
 //!            else --------------------------------------------> a call that copies there
 //! ```
 //!
-//! The server holds a client's arrays in a segment of its own, which the client maps when it makes the first large one.
+//! The server holds a client's arrays in a segment of its own, which the client maps when it makes the first one. So
+//! nothing waits for a worker of the server, who may have a long call to run that uses other arrays.
 //! Only its own calls use them, so it knows who does: each call that refers to an array [counts](CallUse) from before it
 //! is sent until its reply is found, and threads that copy [count](Copying), too. Whoever writes has the array alone, as
 //! in the queue of the server. Over the network, and where address space is limited, all of this is done by calls.
@@ -22,8 +23,6 @@ use super::args::Arg;
 use super::connection::Connection;
 use super::{Inner, lock};
 
-/// Arrays from this size on are put and got so.
-const NEAR_FROM: u64 = 64 << 10;
 /// From this size on two copies take longer than a call that waits for others.
 pub(super) const LARGE: usize = 256 << 10;
 /// Between two looks whether the server is there still.
@@ -126,7 +125,7 @@ impl HeldSegment {
 impl Near {
     /// An array that was made in that block; none where it is to be used by calls alone.
     pub fn new(inner: &Inner, connection: &Connection, block: u32, bytes: u64) -> Option<Near> {
-        let is_near = bytes >= NEAR_FROM && connection.is_near() && connection.held.map(inner, connection);
+        let is_near = bytes > 0 && connection.is_near() && connection.held.map(inner, connection);
         is_near.then(|| Near { block, bytes, uses: Arc::default() })
     }
 

@@ -1,5 +1,6 @@
 //! From the bytes of a reply to the caller's arrays and values.
 
+use forebay_arena::copy_of;
 use forebay_types::call::{Item, Location, Outcome, get_outcome};
 use forebay_types::directory::ServerInfo;
 use forebay_types::{Code, DType, Error, Param, Result, Signature};
@@ -187,56 +188,57 @@ fn results(signature: &Signature, args: &mut [Arg], items: &[Item], came: Came) 
         };
         let item = items.next().ok_or_else(wrong)?;
         match param.is_returned() {
-            true => values.push(value(param, item, came.data).ok_or_else(wrong)?),
-            false => fill(&mut args[index], index, item, came).ok_or_else(wrong)?,
+            true => values.push(value(param, item, came.data)?.ok_or_else(wrong)?),
+            false => fill(&mut args[index], index, item, came)?.ok_or_else(wrong)?,
         }
     }
     Ok(values)
 }
 
-/// Copies an array result into the argument.
-fn fill(arg: &mut Arg, index: usize, item: &Item, came: Came) -> Option<()> {
-    let Item::Array(meta, place) = item else { return None };
-    let bytes = match *place {
+/// Copies an array result into the argument; none when it does not fit.
+fn fill(arg: &mut Arg, index: usize, item: &Item, came: Came) -> Result<Option<()>> {
+    let Item::Array(meta, place) = item else { return Ok(None) };
+    let found = match *place {
         // It stays with the server.
-        Location::None { .. } if matches!(arg, Arg::Ref(..)) => return Some(()),
-        Location::Inline { at, bytes: n } => came.data.get(at as usize..at as usize + n as usize)?,
+        Location::None { .. } if matches!(arg, Arg::Ref(..)) => return Ok(Some(())),
+        Location::Inline { at, bytes: n } => came.data.get(at as usize..at as usize + n as usize),
         Location::None { .. } => {
             let ours = came.chunks.iter().filter(|(i, _)| *i == index);
-            return ours.map(|(_, chunk)| chunk).find_map(|chunk| match chunk {
+            return Ok(ours.map(|(_, chunk)| chunk).find_map(|chunk| match chunk {
                 Chunk::Block(block, _) => arg.take_view(meta, block.view().part(0, arg.len())?),
                 Chunk::Copied(bytes) => arg.take(meta, bytes.get(..arg.len())?),
                 Chunk::Lease(_) | Chunk::Held { .. } => None,
-            });
+            }));
         }
-        Location::Block(at) => {
-            let came_with =
-                |(i, chunk): &&(usize, Chunk)| *i == at.index as usize && matches!(chunk, Chunk::Lease(_));
-            let (_, Chunk::Lease(lease)) = came.chunks.iter().find(came_with)? else { return None };
-            lease.bytes()
-        }
-        Location::Held { .. } => return None,
+        Location::Block(at) => came.chunks.iter().find_map(|(i, chunk)| match chunk {
+            Chunk::Lease(lease) if *i == at.index as usize => Some(lease.bytes()),
+            _ => None,
+        }),
+        Location::Held { .. } => None,
     };
+    let Some(bytes) = found else { return Ok(None) };
     if !came.turned {
-        return arg.take(meta, bytes);
+        return Ok(arg.take(meta, bytes));
     }
-    let mut right = bytes.to_vec();
+    let mut right = copy_of(bytes)?;
     meta.dtype.turn(&mut right);
-    arg.take(meta, &right)
+    Ok(arg.take(meta, &right))
 }
 
-fn value(param: &Param, item: &Item, data: &[u8]) -> Option<Value> {
-    match *item {
+/// A result that is no array; none when it does not fit.
+fn value(param: &Param, item: &Item, data: &[u8]) -> Result<Option<Value>> {
+    Ok(match *item {
         // Its path is the caller's, who knows it.
         Item::Text(DType::Str, Location::None { .. }) if param.is_file => Some(Value::Str(String::new())),
         Item::Scalar(s) if s.dtype() == param.dtype => Some(Value::Scalar(s)),
         Item::Text(dtype, Location::Inline { at, bytes }) if dtype == param.dtype => {
-            let bytes = data.get(at as usize..at as usize + bytes as usize)?.to_vec();
+            let there = data.get(at as usize..at as usize + bytes as usize);
+            let Some(bytes) = there.map(copy_of).transpose()? else { return Ok(None) };
             match dtype {
                 DType::Str => String::from_utf8(bytes).ok().map(Value::Str),
                 _ => Some(Value::Bytes(bytes)),
             }
         }
         _ => None,
-    }
+    })
 }

@@ -41,6 +41,16 @@ pub(super) fn keep_buffer(mut buffer: Vec<u8>) {
     }
 }
 
+/// The bytes of a short buffer in memory of their own, which many may take; the buffer is kept for the next one.
+pub(super) fn compact(buffer: Vec<u8>) -> Vec<u8> {
+    if buffer.capacity() < 2 * buffer.len() {
+        return buffer;
+    }
+    let own = buffer.as_slice().to_vec();
+    keep_buffer(buffer);
+    own
+}
+
 /// A call that nobody has made yet.
 pub(super) fn pending() -> Arc<Pending> {
     let found = SPARE.try_with(|spare| spare.borrow_mut().pending.pop());

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use forebay_types::{Error, Result};
+use forebay_host::rlimits;
+use forebay_types::Result;
 
 use super::lead::LOOK;
 use super::{Client, Future, Inner, Value, lock};
@@ -87,8 +88,9 @@ impl Client {
         if !state.runs {
             let inner = self.inner.clone();
             let thread = std::thread::Builder::new().name("watcher".into()).spawn(move || run(&inner));
-            state.thread =
-                Some(thread.map_err(|e| Error::io("cannot start a thread that watches calls", e))?);
+            state.thread = Some(
+                thread.map_err(|e| rlimits::no_thread("cannot start the thread that watches calls", e))?,
+            );
             state.runs = true;
         }
         watcher.called.store(true, Ordering::SeqCst);

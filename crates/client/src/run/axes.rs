@@ -161,6 +161,11 @@ impl Axes {
             ));
         }
         self.check_mesh(name, description)?;
+        if description.dims.is_empty() && !about.coordinates.is_empty() {
+            return Err(Error::bad(format!(
+                "coords of {name:?} are given without dims; name each axis in dims, in its order"
+            )));
+        }
         let extents = extents_of(meta, place);
         for (dim, extent) in description.dims.iter().zip(&extents) {
             let path = axis_path(name, dim);
@@ -313,6 +318,12 @@ impl Axes {
     /// Changes attributes of an array of that dtype, null values delete; the JSON of what it says now.
     pub fn change(&mut self, name: &str, dtype: DType, change: Map<String, Value>) -> Result<String> {
         let of = |e: Error| e.within(format!("{name:?}"));
+        let fills = self.said.get(name).is_some_and(|said| said.filled.is_some());
+        if fills && change.contains_key("_FillValue") {
+            return Err(of(Error::bad(
+                "its attribute \"_FillValue\" is what stands where no rank puts anything; say it with fill, alike in all ranks",
+            )));
+        }
         let mut changed = self.changed.get(name).cloned().unwrap_or_default();
         for (key, value) in change {
             let value = attribute_among(&key, value, dtype).map_err(of)?;
@@ -350,6 +361,11 @@ impl Axes {
             ))
         };
         let mut said: Vec<String> = all.into_iter().filter_map(unknown).collect();
+        if meta.dtype == DType::F16 {
+            said.push(format!(
+                "{name:?} is in the run, and not among the meshes and particles of openPMD and VTKHDF: their readers have no f16; give it as f32"
+            ));
+        }
         let Some(mesh) = mesh else { return said };
         said.extend(self.mixed(name, meta, dims));
         let is_bent = |c: &&Coordinate| dims.iter().any(|dim| dim == c.dim) && !is_uniform(&c.view);

@@ -317,6 +317,17 @@ impl Core {
         LoopPosition { position, stride, looping: phase == BODY, behind: phase == BEHIND, left }
     }
 
+    /// Fails for a client: that is the ranks' alone.
+    pub fn ranks_alone(&self, what: &str) -> Result<()> {
+        if !self.open.is_client() {
+            return Ok(());
+        }
+        Err(Error::bad(format!(
+            "{what} is the ranks' alone, and the run {} is open as a client; do it in the program of the run, which does not say that it is a client",
+            self.open.path
+        )))
+    }
+
     /// What rows, points and messages bear: the number of the state that they belong to. Without a loop it is that of
     /// the last snapshot: what is written behind it is written again when the run goes back to it.
     pub fn stamp(&self) -> i64 {

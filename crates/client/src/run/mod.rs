@@ -9,6 +9,7 @@
 //! | `down` | answers, acts of steering and late errors out of the down ring |
 //! | `room` | blocks of the arena and of overflow segments |
 //! | `step`, `numbers` | taking a snapshot, whole or in pieces; which number it may have |
+//! | `meshes` | meshes and species of particles, as the arrays that they are made of |
 //! | `looping`, `ending` | the loop head; when the run is to end before its last step |
 //! | `steer` | parameters and callbacks at the same step in all ranks |
 //! | `diagram`, `reduce` | curves through triple buffers, thinned and reduced at the source |
@@ -24,6 +25,7 @@ mod ending;
 mod life;
 mod log;
 mod looping;
+mod meshes;
 mod numbers;
 mod open;
 mod patience;
@@ -41,6 +43,7 @@ pub use diagram::Diagram;
 pub(crate) use down::coded;
 pub use ending::{Ending, Until};
 pub use looping::{Course, LoopHead};
+pub use meshes::{Component, Grid, ParticleRecord};
 pub(crate) use open::show;
 pub use revive::Successor;
 pub use session::{PutOptions, Session};

@@ -192,8 +192,8 @@ impl Session {
         self.ask(&Ask::Table { name: name.to_owned(), columns, history })
     }
 
-    /// Adds rows to a table.
-    pub fn insert(&self, table: &TableInfo, rows: &[Vec<Cell>]) -> Result<()> {
+    /// Adds rows to a table, as made in the step that is computed, or in one that is given.
+    pub fn insert(&self, table: &TableInfo, rows: &[Vec<Cell>], step: Option<i64>) -> Result<()> {
         let wrong = rows.iter().find(|r| r.len() != table.columns.len());
         if let Some(row) = wrong {
             return Err(Error::bad(format!(
@@ -203,7 +203,8 @@ impl Session {
                 table.columns.len()
             )));
         }
-        self.insert_rows(table, rows.len(), |row, w| rows[row].iter().for_each(|cell| cell.encode(w)))
+        let encode = |row: usize, w: &mut codec::Writer| rows[row].iter().for_each(|cell| cell.encode(w));
+        self.insert_rows(table, rows.len(), step, encode)
     }
 
     /// Adds so many rows, of which `encode` writes all cells of one.
@@ -211,10 +212,12 @@ impl Session {
         &self,
         table: &TableInfo,
         rows: usize,
+        step: Option<i64>,
         encode: impl Fn(usize, &mut codec::Writer),
     ) -> Result<()> {
         self.core.enter()?;
         if table.history && rows > 0 {
+            self.core.ranks_alone("a row of a history")?;
             self.core.makes_again_in(History::Table(table.id))?;
         }
         let mut batch = codec::Writer::new();
@@ -231,21 +234,21 @@ impl Session {
                 )));
             }
             if bytes + row.len() > ROWS_BYTES {
-                self.send_rows(table, held, std::mem::take(&mut batch))?;
+                self.send_rows(table, held, step, std::mem::take(&mut batch))?;
                 (held, bytes) = (0, 0);
             }
             batch.raw(&row);
             held += 1;
             bytes += row.len();
         }
-        self.send_rows(table, held, batch)
+        self.send_rows(table, held, step, batch)
     }
 
-    fn send_rows(&self, table: &TableInfo, rows: u32, cells: codec::Writer) -> Result<()> {
+    fn send_rows(&self, table: &TableInfo, rows: u32, step: Option<i64>, cells: codec::Writer) -> Result<()> {
         if rows == 0 {
             return Ok(());
         }
-        let step = self.core.stamp();
+        let step = step.unwrap_or_else(|| self.core.stamp());
         self.core.publish(&Record::Insert { table: table.id, step, rows, cells: &cells.finish() }).map(|_| ())
     }
 
@@ -279,12 +282,14 @@ impl Session {
 
     /// Begins a snapshot.
     pub fn snapshot(&self, step: i64, time: Option<f64>) -> Result<StepWriter> {
+        self.core.ranks_alone("a snapshot")?;
         StepWriter::begin(&self.core, step, time)
     }
 
     /// Goes back to the last complete step, or to a checkpoint, and restores the parameters.
     /// Damaged steps are passed over; with `strict` they are an error.
     pub fn restart(&self, tag: Option<&str>, strict: bool) -> Result<Option<Restarted>> {
+        self.core.ranks_alone("a restart")?;
         self.core.log.begin_work();
         let restarted: Option<Restarted> = self.ask(&Ask::Restart { tag: tag.map(str::to_owned), strict })?;
         let from = self.core.segment.word(word::FROM).load(Ordering::SeqCst);
@@ -303,6 +308,7 @@ impl Session {
 
     /// Says which complete steps stay, in this life of the run. `Conflict` when another rank or program said otherwise.
     pub fn keep(&self, keep: Keep) -> Result<()> {
+        self.core.ranks_alone("keep")?;
         self.ask(&Ask::Keep { keep })
     }
 
@@ -320,6 +326,7 @@ impl Session {
     /// Gives a complete step up: it is listed no more, its file goes, its number is free. Returns whether
     /// there was one.
     pub fn drop_step(&self, step: i64) -> Result<bool> {
+        self.core.ranks_alone("dropping a snapshot")?;
         let there = self.ask(&Ask::DropStep { step })?;
         let mut numbers = self.core.numbers();
         numbers.free(step);
@@ -330,6 +337,7 @@ impl Session {
 
     /// Marks the last ended step as a restart point; returns its number.
     pub fn checkpoint(&self, tag: Option<&str>) -> Result<i64> {
+        self.core.ranks_alone("a checkpoint")?;
         tag.map_or(Ok(()), Name::check_tag)?;
         self.ask(&Ask::Checkpoint { tag: tag.map(str::to_owned) })
     }
@@ -400,12 +408,14 @@ impl Session {
 
     /// The head of a loop that goes so.
     pub fn steps_with(&self, course: &Course) -> Result<LoopHead> {
+        self.core.ranks_alone("a loop")?;
         LoopHead::new(&self.core, course)
     }
 
     /// The head of a program that has no loop of its own to give away: it comes to a step and is told whether to
     /// go on. The first call says what may end it.
     pub fn reach(&self, step: i64, ending: impl FnOnce() -> Result<Ending>) -> Result<bool> {
+        self.core.ranks_alone("a loop")?;
         let Ok(mut reached) = self.reached.try_lock() else {
             return Err(Error::new(
                 Code::Conflict,
@@ -431,6 +441,7 @@ impl Session {
     /// The loop ends at its next head, as if it had come to its last step; one that is still to begin does so at its
     /// first.
     pub fn finish(&self) -> Result<()> {
+        self.core.ranks_alone("the end of the loop")?;
         self.core.enter()?;
         if !matches!(self.core.phase.load(Ordering::Relaxed), 0 | BODY) {
             return Err(Error::new(
@@ -450,6 +461,7 @@ impl Session {
 
     /// Declares a diagram; its number is given here.
     pub fn diagram(&self, mut declared: DeclaredDiagram) -> Result<Diagram> {
+        self.core.ranks_alone("a diagram")?;
         let id = self.core.diagrams.fetch_add(1, Ordering::Relaxed);
         if id as usize >= limits::DIAGRAMS {
             return Err(Error::new(
@@ -466,16 +478,19 @@ impl Session {
 
     /// Declares a parameter.
     pub fn parameter(&self, declared: DeclaredParameter) -> Result<Parameter> {
+        self.core.ranks_alone("a parameter")?;
         self.core.parameter(declared)
     }
 
     /// What Save does.
     pub fn saves(&self, callback: Callback, every: Option<i64>) -> Result<()> {
+        self.core.ranks_alone("what Save does")?;
         self.core.on_save(callback, every)
     }
 
     /// A button of the program's own.
     pub fn command(&self, name: &str, callback: Callback) -> Result<()> {
+        self.core.ranks_alone("a button")?;
         self.core.on_command(name, callback)
     }
 

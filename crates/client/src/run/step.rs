@@ -72,6 +72,8 @@ struct State {
     /// Axes that have names.
     axes: Box<Axes>,
     reserved: VecDeque<Reserved>,
+    /// Why it could not be ended.
+    refused: Option<Error>,
 }
 
 /// A snapshot being taken. Dropped before its end it is discarded.
@@ -219,6 +221,7 @@ impl StepWriter {
             groups: HashSet::new(),
             axes: Box::default(),
             reserved: VecDeque::new(),
+            refused: None,
         };
         let heads = place.heads(step);
         let over = Arc::new(AtomicBool::new(false));
@@ -520,8 +523,14 @@ impl StepWriter {
     pub fn end(&self) -> Result<()> {
         let _visible = self.core.visible();
         let mut state = self.lock();
+        let ended = self.end_once(&mut state);
+        state.refused = ended.as_ref().err().cloned();
+        ended
+    }
+
+    fn end_once(&self, state: &mut State) -> Result<()> {
         if state.phase != Phase::Open {
-            self.leave(&mut state, None);
+            self.leave(state, None);
             return Ok(());
         }
         self.core.enter()?;
@@ -552,11 +561,12 @@ impl StepWriter {
         self.core.counts.steps.fetch_add(1, Ordering::Relaxed);
         self.core.numbers().take(self.step, self.heads);
         self.core.last_ended.store(self.step, Ordering::Relaxed);
-        let early = self.leave(&mut state, Some(Phase::Ended));
+        let early = self.leave(state, Some(Phase::Ended));
         if early {
             // Blocks of the step may be gone from the arena already, so only the disk can vouch.
             let vouched = self.core.ask(&Ask::WaitStep { step: self.step });
-            if vouched.is_err() {
+            // A step in whose arrays ranks differ is kept, and so is one that was there before.
+            if vouched.as_ref().is_err_and(|e| e.code() != Code::Conflict) {
                 self.core.numbers().lose(self.step);
             }
             return vouched;
@@ -625,13 +635,16 @@ impl StepWriter {
     /// Waits until the snapshot is durable on all ranks.
     pub fn wait(&self, timeout: Option<Duration>) -> Result<()> {
         self.core.enter()?;
-        match self.lock().phase {
+        let (phase, refused) = {
+            let state = self.lock();
+            (state.phase, state.refused.clone())
+        };
+        match phase {
             Phase::Ended => {}
             Phase::Open => {
-                return Err(Error::bad(format!(
-                    "the snapshot {} is not ended yet; end it, then wait",
-                    self.step
-                )));
+                let not_yet =
+                    || Error::bad(format!("the snapshot {} is not ended yet; end it, then wait", self.step));
+                return Err(refused.unwrap_or_else(not_yet));
             }
             Phase::Dropped => {
                 let text = format!(
@@ -686,6 +699,12 @@ fn check_piece(name: &str, meta: &ArrayMeta, piece: &ArrayOptions) -> Result<()>
         return Err(Error::bad(format!(
             "{name:?} is not compressed where blocks of ranks may lie over each other; leave out compress = {:?}, or overlap",
             compress.name()
+        )));
+    }
+    let fills = piece.about.is_some_and(|about| about.description.filled.is_some());
+    if fills && piece.place.block().is_none() {
+        return Err(Error::bad(format!(
+            "fill says what stands in {name:?} where no rank puts anything; give the offset of this piece and the shape of the whole with it"
         )));
     }
     match &piece.place {

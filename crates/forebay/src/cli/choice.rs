@@ -3,14 +3,39 @@
 use super::pick;
 use forebay::{Cell, ColumnValues, Error, Name, Result, Run, Select, Table};
 use forebay_types::Code;
+use std::collections::BTreeSet;
 
 /// Rows that are read at a time.
 const ROWS: u64 = 4096;
 
+/// What a name may be of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum ChoiceKind {
+    /// An array of snapshots.
+    Array,
+    /// A data set outside snapshots.
+    DataSet,
+    /// A table, or a history.
+    Table,
+}
+
+impl ChoiceKind {
+    /// Everything that has a name.
+    pub const ALL: [ChoiceKind; 3] = [ChoiceKind::Array, ChoiceKind::DataSet, ChoiceKind::Table];
+
+    fn words(self) -> &'static str {
+        match self {
+            ChoiceKind::Array => "an array of snapshots",
+            ChoiceKind::DataSet => "a data set outside snapshots",
+            ChoiceKind::Table => "a table",
+        }
+    }
+}
+
 /// The options that name what is meant.
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args)]
 pub struct Choice {
-    /// Only what has these names, or matches these globs.
+    /// Only what has these names, or matches these globs; of a mesh with components or of particles all arrays.
     #[arg(value_name = "NAME")]
     pub names: Vec<String>,
     /// Only these snapshots: a number, or FIRST..LAST, several with commas between; nothing outside snapshots then.
@@ -27,6 +52,52 @@ impl Choice {
             Err(_) => name == pattern,
         };
         self.names.is_empty() || self.names.iter().any(|pattern| name == pattern || matches(pattern))
+    }
+
+    /// The same, with the arrays of meshes and particles in place of their names. `NotFound` where one of the names is of
+    /// nothing in any of the runs; `BadArgument` where it is only of what is not `wanted`, with the reason `why`.
+    pub fn within(&self, runs: &[&Run], place: &str, wanted: &[ChoiceKind], why: &str) -> Result<Choice> {
+        let mut found = self.clone();
+        if self.names.is_empty() {
+            return Ok(found);
+        }
+        let mut there: Vec<(String, ChoiceKind)> = Vec::new();
+        for run in runs {
+            there.extend(names_in_snapshots(run)?.into_iter().map(|name| (name, ChoiceKind::Array)));
+            there.extend(run.list("*", None)?.into_iter().map(|d| (d.name, ChoiceKind::DataSet)));
+            there.extend(
+                run.tables()?.into_iter().chain(histories(run)?).map(|name| (name, ChoiceKind::Table)),
+            );
+        }
+        let is_wanted =
+            |kind: &ChoiceKind| wanted.contains(kind) && (self.outside() || *kind == ChoiceKind::Array);
+        for name in &self.names {
+            let one = Choice { names: vec![name.clone()], steps: Vec::new() };
+            let kinds: Vec<ChoiceKind> =
+                there.iter().filter(|(n, _)| one.takes(n)).map(|(_, kind)| *kind).collect();
+            if kinds.iter().any(is_wanted) {
+                continue;
+            }
+            let mut members = BTreeSet::new();
+            if kinds.is_empty() {
+                for run in runs {
+                    members.extend(members_of(run, name)?);
+                }
+            }
+            match kinds.first() {
+                None if members.is_empty() => return Err(one.nothing(place)),
+                None if is_wanted(&ChoiceKind::Array) => found.names.extend(members),
+                kind => {
+                    let kind = kind.copied().unwrap_or(ChoiceKind::Array);
+                    let why = match wanted.contains(&kind) {
+                        true => "--steps chooses within snapshots only; leave it out",
+                        false => why,
+                    };
+                    return Err(Error::bad(format!("{name:?} is {}, and {why}", kind.words())));
+                }
+            }
+        }
+        Ok(found)
     }
 
     /// Whether what is outside snapshots is meant, too.
@@ -68,9 +139,9 @@ impl Choice {
     /// The error of names among which there is nothing.
     pub fn nothing(&self, place: &str) -> Error {
         let text = match self.names.is_empty() {
-            true => format!("{place} holds nothing of that kind; `forebay ls {place}` lists what it holds"),
+            true => format!("{place} holds nothing of that kind; `forebay ls RUN` lists what a run holds"),
             false => format!(
-                "nothing there is called {}; `forebay ls {place}` lists what {place} holds",
+                "nothing there is called {}; `forebay ls RUN` lists what a run holds, and with --step the arrays of a snapshot",
                 self.names.join(", ")
             ),
         };
@@ -98,9 +169,37 @@ pub fn names_in_snapshots(run: &Run) -> Result<Vec<String>> {
     Ok(rows.into_iter().filter_map(name).collect())
 }
 
+/// The arrays that are components of a mesh of that name, or records of a species of particles, or components of a record.
+fn members_of(run: &Run, name: &str) -> Result<Vec<String>> {
+    let (of_mesh, of_group) = (format!("{name}_"), format!("{name}/"));
+    let snapshots = run.snapshots()?;
+    let mut found = Vec::new();
+    for array in names_in_snapshots(run)? {
+        if !array.starts_with(&of_mesh) && !array.starts_with(&of_group) {
+            continue;
+        }
+        let last =
+            run.sql("SELECT max(step) FROM fb_step_data WHERE name = ?", &[array.as_str().into()])?.rows;
+        let Some([Cell::Int(step)]) = last.first().map(|row| &row[..]) else { continue };
+        let of = snapshots.at(*step)?.dataset(&array)?;
+        let is_component = of.mesh.is_some_and(|m| m.name == name && m.array() == array);
+        let is_record = of.species.is_some_and(|s| {
+            array.starts_with(&of_group) && (s.name == name || name.starts_with(&format!("{}/", s.name)))
+        });
+        if is_component || is_record {
+            found.push(array);
+        }
+    }
+    Ok(found)
+}
+
+/// The column of a history that holds the step of each row.
+pub const STEP_COLUMN: &str = "fb_step";
+
 /// The rows of a table, in the order they came.
 pub struct RowsOf<'a> {
     table: &'a Table,
+    columns: Vec<String>,
     part: Vec<ColumnValues>,
     at: usize,
     after: i64,
@@ -110,7 +209,13 @@ pub struct RowsOf<'a> {
 impl<'a> RowsOf<'a> {
     /// Begins with the first one.
     pub fn new(table: &'a Table) -> RowsOf<'a> {
-        RowsOf { table, part: Vec::new(), at: 0, after: i64::MIN, is_over: false }
+        RowsOf { table, columns: Vec::new(), part: Vec::new(), at: 0, after: i64::MIN, is_over: false }
+    }
+
+    /// The same of a history, with the step of each row behind its values.
+    pub fn with_steps(table: &'a Table) -> RowsOf<'a> {
+        let names = table.columns().iter().map(|c| c.name.clone());
+        RowsOf { columns: names.chain([STEP_COLUMN.to_owned()]).collect(), ..RowsOf::new(table) }
     }
 
     /// The next one.
@@ -119,7 +224,8 @@ impl<'a> RowsOf<'a> {
             if self.is_over {
                 return Ok(None);
             }
-            let wanted = Select { limit: Some(ROWS), after: Some(self.after), ..Select::default() };
+            let columns = self.columns.clone();
+            let wanted = Select { columns, limit: Some(ROWS), after: Some(self.after), ..Select::default() };
             self.part = self.table.select_columns(wanted)?;
             let numbers = self.part.pop();
             let rows = numbers.as_ref().map_or(0, ColumnValues::len);

@@ -43,7 +43,7 @@ impl Mv {
 }
 
 fn change(out: &Out, place: &str, from: &str, f: impl FnOnce(&forebay::Run) -> Result<u64>) -> Result<()> {
-    let run = forebay::open(place, Mode::ReadWrite, super::room(0))?;
+    let run = super::beside::opened(place, Mode::ReadWrite, 0)?;
     let n = f(&run)?;
     if n == 0 {
         return Err(Error::new(

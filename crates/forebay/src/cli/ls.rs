@@ -3,7 +3,7 @@
 use super::leftover::{doubt, kept_aside, unread};
 use super::out::{Out, bytes};
 use super::{partial, pick, print};
-use forebay::{Cell, DataSet, Mode, Result, in_memory, names_of_runs_in, run_dir};
+use forebay::{Cell, DataSet, Error, Mode, Result, in_memory, names_of_runs_in, run_dir};
 use serde_json::json;
 use std::path::Path;
 
@@ -30,6 +30,18 @@ pub struct Ls {
     checkpoints: bool,
 }
 
+/// What to do with a file, which is no run.
+fn another(file: &str) -> String {
+    let within = Path::new(file).ancestors().find(|dir| dir.extension().is_some_and(|end| end == "fb"));
+    let remedy = match (within, Path::new(file).extension().and_then(|end| end.to_str())) {
+        (Some(run), _) => format!("it is part of a run: `forebay ls {}`", run.display()),
+        (None, Some("py")) => format!("`forebay serve {file}` offers the services in it"),
+        (None, Some("fbi")) => format!("`forebay serve --idl {file}` offers the library that it describes"),
+        _ => "`forebay import` brings what a file holds into a run".to_owned(),
+    };
+    format!("{file} is a file, and a run is a directory NAME.fb; {remedy}")
+}
+
 impl Ls {
     /// Does it.
     pub fn run(&self, out: &Out) -> Result<()> {
@@ -38,6 +50,9 @@ impl Ls {
                 true => out.value(&json!({ "runs": runs })),
                 false => runs.iter().try_for_each(|name| out.line(name)),
             };
+        }
+        if Path::new(&self.run).is_file() && !run_dir(&self.run).is_ok_and(|run| run.is_dir()) {
+            return Err(Error::bad(another(&self.run)));
         }
         let run = forebay::open(&self.run, Mode::Read, Default::default())?;
         doubt(&run);

@@ -1,5 +1,6 @@
 //! The command line: one file a command, which holds its options and what it does.
 
+mod beside;
 mod call;
 mod care;
 mod cc;
@@ -16,6 +17,7 @@ mod interrupt;
 mod keep_output;
 mod leftover;
 mod ls;
+mod making;
 mod monitor;
 mod npy;
 mod out;
@@ -74,6 +76,7 @@ enum Command {
     Cp(cp::Cp),
     Mv(cp::Mv),
     Rm(rm::Rm),
+    Note(beside::Note),
     Drop(drop::Drop),
     Export(export::Export),
     Import(import::Import),
@@ -110,6 +113,7 @@ impl Command {
             Command::Cp(c) => c.run(out),
             Command::Mv(c) => c.run(out),
             Command::Rm(c) => c.run(out),
+            Command::Note(c) => c.run(out),
             Command::Drop(c) => c.run(out),
             Command::Export(c) => c.run(out),
             Command::Import(c) => c.run(out),

@@ -36,7 +36,8 @@ impl Pick {
 
 /// What is no data set may be an array of the last snapshot.
 fn in_a_snapshot(run: &Run, name: &str, absent: Error) -> Error {
-    let is_there = |last: &Kept| last.dataset(name).is_ok();
+    let is_there =
+        |last: &Kept| last.dataset(name).is_ok() || last.members(name).is_ok_and(|m| !m.arrays.is_empty());
     let last = snapshot(run, -1).ok().filter(|last| absent.code() == Code::NotFound && is_there(last));
     last.map_or(absent, |last| {
         let text = format!(

@@ -1,6 +1,6 @@
 //! Arrays, cells and attributes as text and as JSON.
 
-use forebay::{Array, Cell, DType, DataSet, ElementKind, Number, Order, Rows, Stats};
+use forebay::{Array, Cell, DType, DataSet, ElementKind, Number, Order, Rows, Stats, array_of_attribute};
 use serde_json::{Value, json};
 
 /// Arrays beyond this many elements are shown by their edges only.
@@ -10,12 +10,18 @@ const EDGE: u64 = 3;
 
 /// The description of a data set.
 pub fn describe(d: &DataSet) -> Value {
-    json!({
+    let mut value = json!({
         "name": d.name, "set": d.set, "dtype": d.meta.dtype.name(), "shape": d.meta.shape.extents(),
         "order": if d.meta.order == Order::F { "F" } else { "C" },
         "units": d.units, "dims": d.dims, "attrs": d.attrs, "version": d.version, "nbytes": d.nbytes,
         "stats": d.stats.map(|stats| stats_json(d, stats)),
-    })
+    });
+    for (key, of) in [("mesh", json!(d.mesh)), ("species", json!(d.species))] {
+        if !of.is_null() {
+            value[key] = of;
+        }
+    }
+    value
 }
 
 /// What the values of an array come to.
@@ -177,6 +183,15 @@ pub fn text(array: &Array) -> String {
     }
 }
 
+/// An attribute: an array as its numbers, all else as its JSON.
+pub fn attribute(value: &Value) -> String {
+    let is_array = value.as_object().is_some_and(|object| object.contains_key("$a"));
+    match array_of_attribute(value).filter(|_| is_array) {
+        Some((meta, bytes)) => text(&Array { meta, bytes }),
+        None => value.to_string(),
+    }
+}
+
 /// A cell of a table as JSON.
 pub fn cell(cell: &Cell) -> Value {
     match cell {
@@ -236,6 +251,13 @@ mod tests {
         assert_eq!(values(&f), json!([[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]));
         assert_eq!(text(&array(&[], Order::C, &[f64::NAN])), "NaN");
         assert_eq!(text(&array(&[0], Order::C, &[])), "[]");
+    }
+
+    #[test]
+    fn an_attribute_that_is_an_array_is_shown_by_its_numbers() {
+        assert_eq!(attribute(&json!({ "$a": ["f32", [2], "AACAPwAAAEA="] })), "[1.0, 2.0]");
+        assert_eq!(attribute(&json!({ "$": "nan" })), r#"{"$":"nan"}"#);
+        assert_eq!(attribute(&json!("K")), "\"K\"");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::path::Path;
     after_help = "Example:\n  forebay put two_stream probe/positions positions.npy --units m --attr kind='\"probe\"'"
 )]
 pub struct Put {
-    /// The run; it is made when there is none.
+    /// The run; it is made when there is none, and may be one that its program writes just now.
     run: String,
     /// The data set.
     name: String,
@@ -53,7 +53,7 @@ impl Put {
                 self.value
             )));
         };
-        let run = forebay::open(&self.run, Mode::Append, super::room(view.nbytes() as u64))?;
+        let run = super::beside::opened(&self.run, Mode::Append, view.nbytes() as u64)?;
         let options = PutOptions { set: self.set, units: &self.units, attrs: attrs.as_ref() };
         run.put(&self.name, view, options)?;
         run.flush()?;

@@ -20,7 +20,7 @@ pub struct Rm {
 impl Rm {
     /// Does it.
     pub fn run(&self, out: &Out) -> Result<()> {
-        let run = forebay::open(&self.run, Mode::ReadWrite, super::room(0))?;
+        let run = super::beside::opened(&self.run, Mode::ReadWrite, 0)?;
         let n = run.delete(&self.pattern, self.set)?;
         run.flush()?;
         run.close()?;

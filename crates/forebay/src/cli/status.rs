@@ -171,6 +171,9 @@ fn show(out: &Out, run: &RunStatus) -> Result<()> {
         let (pid, buffer) = (rank.pid, bytes(rank.buffer));
         out.line(format!("    rank {}: pid {pid}, buffer {buffer}{held}{}", rank.rank, stopped(pid)))?;
     }
+    if run.clients > 0 {
+        out.line(format!("    {} beside them", counted(run.clients, "client")))?;
+    }
     // What the catalog does not tell at once is shown by `ls`.
     let lacking = forebay_store::Reader::open(run.path.as_ref()).and_then(|reader| reader.partial_steps());
     let lacking: Vec<partial::Lacking> = lacking.iter().flatten().map(Into::into).collect();

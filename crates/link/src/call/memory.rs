@@ -14,7 +14,8 @@ use crate::stream::LargePart;
 use crate::watch::{PeerState, Watch};
 use crate::wire::Wire;
 use forebay_arena::{
-    Allocator, Bell, Block, Consumer, Direction, Full, Producer, Segment, SegmentSpec, segments,
+    Allocator, Bell, Block, Consumer, Direction, Full, Producer, Segment, SegmentSpec, append, copy_of,
+    segments,
 };
 use forebay_host::{ProcessState, rlimits};
 use forebay_types::call::{ARGUMENT_BYTES, PART_BYTES, REPLY_BYTES, RequestId, SLOTS, kind, word};
@@ -257,7 +258,7 @@ struct Replies {
     segment: Segment,
     taken: Arc<AtomicU64>,
     /// Parts of a reply whose end has not come, and which one it is.
-    part: Option<(u64, Vec<u8>)>,
+    part: Option<(u64, Result<Vec<u8>>)>,
 }
 
 /// A look at the ring of replies, without a lock.
@@ -548,8 +549,8 @@ impl Receiver {
         while self.ring.try_recv(frame)? {
             let Some(replies) = &mut self.replies else { return Ok(Some(Arrived::default())) };
             replies.taken.store(self.ring.position(), Ordering::Release);
-            if replies.is_whole(frame)? {
-                return Ok(Some(Arrived::default()));
+            if let Some(arrived) = replies.whole(frame)? {
+                return Ok(Some(arrived));
             }
         }
         Ok(None)
@@ -595,23 +596,31 @@ impl Receiver {
 }
 
 impl Replies {
-    /// Puts a reply together that comes in parts, one behind the other; says whether one is whole.
+    /// Puts a reply together that comes in parts, one behind the other; tells when one is whole. For which there is no
+    /// memory, that is its fault, and its parts are read all the same.
     #[inline]
-    fn is_whole(&mut self, frame: &mut Frame) -> Result<bool> {
+    fn whole(&mut self, frame: &mut Frame) -> Result<Option<Arrived>> {
         let id = frame.header.id;
         match (&mut self.part, frame.header.kind) {
-            (None, kind::REPLY_PART) => self.part = Some((id, frame.body().to_vec())),
-            (None, _) => return Ok(true),
-            (Some((of, bytes)), kind::REPLY_PART | kind::REPLY) if *of == id => {
-                if bytes.len() + frame.body().len() > 2 * REPLY_BYTES {
-                    return Err(Error::new(Code::Corrupt, "a reply has no end"));
+            (None, kind::REPLY_PART) => self.part = Some((id, copy_of(frame.body()))),
+            (None, _) => return Ok(Some(Arrived::default())),
+            (Some((of, so_far)), kind::REPLY_PART | kind::REPLY) if *of == id => {
+                if let Ok(bytes) = so_far {
+                    if bytes.len() + frame.body().len() > 2 * REPLY_BYTES {
+                        return Err(Error::new(Code::Corrupt, "a reply has no end"));
+                    }
+                    if let Err(why) = append(bytes, frame.body()) {
+                        *so_far = Err(why);
+                    }
                 }
-                bytes.extend_from_slice(frame.body());
                 if frame.header.kind == kind::REPLY {
-                    let whole = std::mem::take(bytes);
+                    let (whole, fault) = match std::mem::replace(so_far, Ok(Vec::new())) {
+                        Ok(whole) => (whole, None),
+                        Err(why) => (Vec::new(), Some(why)),
+                    };
                     self.part = None;
                     frame.set(frame.header, whole);
-                    return Ok(true);
+                    return Ok(Some(Arrived { fault, ..Arrived::default() }));
                 }
             }
             (Some((of, _)), other) => {
@@ -619,7 +628,7 @@ impl Replies {
                 return Err(Error::new(Code::Corrupt, text));
             }
         }
-        Ok(false)
+        Ok(None)
     }
 }
 

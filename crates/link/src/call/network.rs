@@ -10,7 +10,7 @@ use crate::silence::BULK;
 use crate::standing;
 use crate::stream::{Flusher, Heard, LargePart, Received, Stream, StreamReceiver, StreamSender};
 use crate::watch::{PeerState, hung_up};
-use forebay_arena::Block;
+use forebay_arena::{Block, copy_of};
 use forebay_host::wait::{self, PollFlags};
 use forebay_types::call::{BODY_APART, PART_BYTES, RequestId, SLOTS, kind};
 use forebay_types::{Error, Result};
@@ -300,8 +300,12 @@ impl Receiver {
             match header.kind {
                 kind::CANCEL => self.requests.cancel(header.request()),
                 kind::REPLY if header.flags & BODY_APART != 0 && !parts.is_empty() => {
-                    frame.set(header, parts.remove(0).bytes().to_vec());
-                    return Ok(Some(Arrived { parts, fault }));
+                    let (body, no_memory) = match copy_of(parts.remove(0).bytes()) {
+                        Ok(body) => (body, None),
+                        Err(why) => (Vec::new(), Some(why)),
+                    };
+                    frame.set(header, body);
+                    return Ok(Some(Arrived { parts, fault: fault.or(no_memory) }));
                 }
                 other => {
                     if other == kind::REQUEST {

@@ -3,8 +3,9 @@
 use super::sender::StreamSender;
 use crate::lock;
 use forebay_arena::Doorbell;
+use forebay_host::rlimits;
 use forebay_host::wait::{self, PollFlags};
-use forebay_types::{Error, Result};
+use forebay_types::Result;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -42,7 +43,8 @@ impl Flusher {
         shared.doorbell.ring();
         let there = shared.clone();
         let spawned = std::thread::Builder::new().name("flush".into()).spawn(move || run(&there));
-        let thread = spawned.map_err(|e| Error::io("cannot start a thread", e))?;
+        let thread =
+            spawned.map_err(|e| rlimits::no_thread("cannot start the thread that sends what waits", e))?;
         *work = Some(Work { shared, thread });
         Ok(())
     }

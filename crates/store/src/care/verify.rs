@@ -281,8 +281,8 @@ pub(super) fn words_of(layout: &Layout, file: &str, m: &Manifest) -> Vec<String>
 fn fault_of_piece(file: &File, e: &Entry, p: &Piece) -> Option<String> {
     match read_piece(file, e, p) {
         Ok(sum) if sum == p.crc32c => None,
-        Ok(_) => Some(format!("{:?}, piece of rank {}, has another checksum", e.name, p.rank)),
-        Err(error) => Some(format!("{:?}, piece of rank {}: {error}", e.name, p.rank)),
+        Ok(_) => Some(format!("{:?}, {}, has another checksum", e.name, p.called())),
+        Err(error) => Some(format!("{:?}, {}: {error}", e.name, p.called())),
     }
 }
 

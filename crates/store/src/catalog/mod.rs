@@ -74,8 +74,8 @@ pub use query::{Rows, read_only, select_columns, select_rows};
 pub use reading::Opened;
 pub use serials::{backs, faults_of_serials, is_aside, mend_serials, set_aside};
 pub use sessions::{
-    SessionRow, answers, applied, close_session, end_session, inherit_session, keep_answer, last_session,
-    open_session, open_sessions, raise_applied, segment_of, session, set_applied,
+    SessionRow, answers, applied, close_session, end_session, inherit_session, is_client, keep_answer,
+    last_session, open_session, open_sessions, raise_applied, segment_of, session, set_applied,
 };
 pub use steps::{
     Checkpoint, Moment, StepRow, add_checkpoint, add_step, all_steps, checkpoints, finished, forget_row,

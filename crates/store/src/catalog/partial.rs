@@ -165,8 +165,8 @@ pub const PAST: u64 = u64::MAX;
 const GONE_BACK: &str = "gone_back_from";
 /// The first sessions of lives of the run.
 const LIVES: &str = "lives";
-/// What sessions are that only bring the rest of another one, behind `FROM fb_sessions`.
-pub(super) const RANKS_OWN: &str = "session NOT IN (SELECT session FROM fb_bringing)";
+/// What the sessions of ranks are, behind `FROM fb_sessions`: others only bring the rest of one, or are a client's.
+pub(super) const RANKS_OWN: &str = "size > 0 AND session NOT IN (SELECT session FROM fb_bringing)";
 
 /// What `life` is in `fb_away` of a session from before the run went back, when from that step on all is made again; -1:
 /// also what belongs to no step.

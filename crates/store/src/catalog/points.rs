@@ -392,7 +392,7 @@ pub(super) fn rank_leaves(conn: &Connection, session: u64) -> Result<Vec<Complet
         cut::note_lacking(conn, head)?;
     }
     let open: bool = conn
-        .query_row("SELECT count(*) > 0 FROM fb_sessions WHERE closed IS NULL", (), |r| r.get(0))
+        .query_row("SELECT count(*) > 0 FROM fb_sessions WHERE closed IS NULL AND size > 0", (), |r| r.get(0))
         .map_err(failed)?;
     complete(conn, !open)
 }

@@ -3,7 +3,7 @@
 use super::tables::{STEP_COLUMN, argument, cell, condition_failed, row_number_of};
 use super::{quoted, sql_error, table, tables};
 use forebay_types::columns::ColumnValues;
-use forebay_types::control::TableInfo;
+use forebay_types::control::{Column, TableInfo};
 use forebay_types::reading::Select;
 use forebay_types::record::Cell;
 use forebay_types::{Code, DType, ElementKind, Error, Result};
@@ -51,11 +51,14 @@ pub fn one_expression(text: &str) -> Result<()> {
     }
 }
 
-/// The SQL of what is wanted of a table, and the dtypes of its columns; the step column of a history stays hidden.
+/// The SQL of what is wanted of a table, and the dtypes of its columns; the step column of a history stays hidden, unless
+/// it is named.
 fn sql_of(t: &TableInfo, wanted: &Select) -> Result<(String, Vec<(String, DType)>)> {
     debug_assert!(t.columns.iter().all(|c| c.name != STEP_COLUMN));
+    let of_step = Column { name: STEP_COLUMN.to_owned(), dtype: "i64".to_owned(), units: String::new() };
+    let of_step = t.history.then_some(of_step);
     let known = |name: &String| {
-        t.columns.iter().find(|c| c.name == *name).ok_or_else(|| {
+        t.columns.iter().chain(&of_step).find(|c| c.name == *name).ok_or_else(|| {
             let known: Vec<&str> = t.columns.iter().map(|c| c.name.as_str()).collect();
             let text = format!("the table {:?} has no column {name:?}; it has {}", t.name, known.join(", "));
             Error::new(Code::NotFound, text)
@@ -67,7 +70,7 @@ fn sql_of(t: &TableInfo, wanted: &Select) -> Result<(String, Vec<(String, DType)
     };
     let row = row_number_of(t);
     let mut given: Vec<String> = columns.iter().map(|c| quoted(&c.name)).collect();
-    let dtype = |c: &&forebay_types::control::Column| Ok((c.name.clone(), DType::parse(&c.dtype)?));
+    let dtype = |c: &&Column| Ok((c.name.clone(), DType::parse(&c.dtype)?));
     let mut dtypes = columns.iter().map(dtype).collect::<Result<Vec<_>>>()?;
     let mut conditions = Vec::new();
     if !wanted.condition.trim().is_empty() {

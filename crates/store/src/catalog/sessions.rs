@@ -10,9 +10,9 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 pub struct SessionRow {
     /// Its number.
     pub session: u64,
-    /// The rank.
+    /// The rank; that of a client is `control::NO_RANK`.
     pub rank: u32,
-    /// Number of ranks.
+    /// Number of ranks; 0: it is a client's.
     pub size: u32,
     /// Name of the rank's segment.
     pub segment: String,
@@ -139,6 +139,11 @@ pub fn session(conn: &Connection, session: u64) -> Result<Option<(u32, u32, u64,
     conn.prepare_cached("SELECT rank, size, applied, closed IS NOT NULL FROM fb_sessions WHERE session = ?1")
         .and_then(|mut s| s.query_row([session as i64], read).optional())
         .map_err(|e| sql_error("the catalog cannot be read", e))
+}
+
+/// Whether a session is a client's and no rank's.
+pub fn is_client(conn: &Connection, session: u64) -> Result<bool> {
+    Ok(self::session(conn, session)?.is_some_and(|(_, size, ..)| size == 0))
 }
 
 /// The highest number of a session; 0 before the first.

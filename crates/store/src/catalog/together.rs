@@ -105,7 +105,7 @@ pub fn begun_on(conn: &Connection) -> Result<Option<i64>> {
 
 /// Whether a life before this one has not come to its end.
 pub fn is_unfinished(conn: &Connection) -> Result<bool> {
-    let sql = "SELECT count(*) > 0 FROM fb_sessions WHERE session < ?1";
+    let sql = "SELECT count(*) > 0 FROM fb_sessions WHERE session < ?1 AND size > 0";
     let is_later = conn.query_row(sql, [now_fact(conn, "life")?], |r| r.get::<_, bool>(0)).map_err(failed)?;
     Ok(is_later && !finished(conn)?)
 }

@@ -37,12 +37,21 @@ const NAMED: usize = 8;
 pub struct Orphan {
     /// Its number.
     pub session: u64,
-    /// Its rank.
+    /// Its rank; that of a client is `control::NO_RANK`.
     pub rank: u32,
     /// The rank's process.
     pub process: Process,
     /// The rank's segment.
     pub segment: Segment,
+}
+
+/// Who goes on with the sessions of those who live though their owner died.
+#[derive(Clone, Default)]
+pub(super) struct Heirs {
+    /// Who hears them.
+    pub hears: Option<Arc<dyn Sink>>,
+    /// Whether those of ranks go on, and not of clients alone.
+    pub of_ranks: bool,
 }
 
 /// Whether the rank of a segment goes on writing to it.
@@ -59,9 +68,10 @@ pub fn has_living_ranks(dir: &std::path::Path) -> bool {
 /// The processes of those ranks.
 fn living_ranks(layout: &crate::layout::Layout) -> Vec<u32> {
     let rows = catalog::open_read_only(&layout.catalog()).and_then(|conn| own_sessions(layout, &conn));
+    let is_rank = |row: &&SessionRow| row.size > 0;
     let of = |row: &SessionRow| find(layout, &row.segment).ok().filter(|s| lives(s) && is_used(s));
     let pids: BTreeSet<u32> =
-        rows.unwrap_or_default().iter().filter_map(of).map(|s| s.creator().pid).collect();
+        rows.unwrap_or_default().iter().filter(is_rank).filter_map(of).map(|s| s.creator().pid).collect();
     pids.into_iter().collect()
 }
 
@@ -115,7 +125,7 @@ impl Intake {
         &mut self,
         rests: Vec<Rest>,
         is_earlier: bool,
-        hears: Option<&Arc<dyn Sink>>,
+        heirs: &Heirs,
     ) -> Result<Vec<rests::Told>> {
         let lost = rests.iter().any(|r| r.is_behind() || !matches!(r.fate, Fate::Here { .. }));
         let told = match lost {
@@ -126,14 +136,20 @@ impl Intake {
             false => Vec::new(),
         };
         // Looked at once: a rank that dies meanwhile is one that did not come.
-        let goes_on = |rest: &&Rest| matches!(&rest.fate, Fate::Here { segment, .. } if hears.is_some() && lives(segment));
-        let living: BTreeMap<u64, u32> =
-            rests.iter().filter(goes_on).map(|rest| (rest.row.session, rest.row.rank)).collect();
+        let may = |rest: &Rest| heirs.hears.is_some() && (heirs.of_ranks || rest.row.size == 0);
+        let goes_on =
+            |rest: &&Rest| matches!(&rest.fate, Fate::Here { segment, .. } if may(rest) && lives(segment));
+        let going_on: Vec<&SessionRow> = rests.iter().filter(goes_on).map(|rest| &rest.row).collect();
+        let clients: BTreeSet<u64> =
+            going_on.iter().filter(|row| row.size == 0).map(|row| row.session).collect();
+        let ranks = going_on.iter().filter(|row| row.size > 0);
+        let living: BTreeMap<u64, u32> = ranks.map(|row| (row.session, row.rank)).collect();
         for Rest { row, fate, .. } in rests {
             let Fate::Here { segment, overflow } = fate else { continue };
             overflow.iter().for_each(|s| self.rooms.take(s, &self.layout));
             let applied = catalog::applied(self.catalog.conn(), row.session)?;
-            match hears.filter(|_| living.contains_key(&row.session)) {
+            let goes_on = living.contains_key(&row.session) || clients.contains(&row.session);
+            match heirs.hears.as_ref().filter(|_| goes_on) {
                 Some(sink) => self.adopt(row, (segment, overflow), sink.clone(), applied)?,
                 None => {
                     segment.word(word::CLOSED).store(1, Ordering::SeqCst);

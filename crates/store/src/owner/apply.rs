@@ -1,6 +1,6 @@
 //! Small records into the catalog: what one record does in the transaction of its group.
 
-use super::machine::{Effect, Item, Tell};
+use super::machine::{Effect, Item, Tell, not_a_clients};
 use crate::catalog::{self, Brings, Completed, Fate, PutOutcome, Value, sql_error};
 use forebay_types::codec::Reader;
 use forebay_types::control::{Ask, Followed, History};
@@ -10,7 +10,7 @@ use forebay_types::watch::level::WARNING;
 use forebay_types::{Code, Error, Result};
 use rusqlite::Connection;
 use serde_json::{Value as Json, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Gives the record of a session that begins at a position of its ring.
 pub(super) type Rings<'a> = dyn Fn(u64, u64) -> Result<Vec<u8>> + 'a;
@@ -20,12 +20,15 @@ pub(super) type Reads<'a> = dyn Fn(&str) -> bool + 'a;
 
 /// Which sessions of a group bring the rest of another one.
 type Bringing = BTreeMap<u64, Option<Brings>>;
+/// Those that are clients'.
+type Clients = BTreeSet<u64>;
 /// What a group is applied with.
 #[derive(Clone, Copy)]
 struct Around<'a> {
     rings: &'a Rings<'a>,
     reads: &'a Reads<'a>,
     bringing: &'a Bringing,
+    clients: &'a Clients,
     /// Sessions that are over when ranks go back.
     over: &'a [u64],
 }
@@ -39,7 +42,7 @@ pub(super) fn apply_all(
 ) -> Result<Vec<Effect>> {
     let mut effects = Vec::new();
     let mut applied = BTreeMap::new();
-    let mut bringing = Bringing::new();
+    let (mut bringing, mut clients) = (Bringing::new(), Clients::new());
     let mut over = &[][..];
     for item in group {
         if let Item::Over { sessions } = item {
@@ -49,8 +52,16 @@ pub(super) fn apply_all(
             && !bringing.contains_key(&session)
         {
             bringing.insert(session, catalog::brings(conn, session)?);
+            if catalog::is_client(conn, session)? {
+                clients.insert(session);
+            }
         }
-        apply(conn, item, Around { rings, reads, bringing: &bringing, over }, &mut effects)?;
+        apply(
+            conn,
+            item,
+            Around { rings, reads, bringing: &bringing, clients: &clients, over },
+            &mut effects,
+        )?;
         if let Some((session, seq)) = item.source() {
             let last: &mut u64 = applied.entry(session).or_default();
             *last = seq.max(*last);
@@ -162,8 +173,44 @@ fn means_nothing(conn: &Connection, record: &Record, brings: &Brings) -> Result<
     })
 }
 
+/// What a client may not ask for; its end says nothing of whether the run has come to its own.
+fn check_clients(conn: &Connection, record: &Record) -> Result<()> {
+    match record {
+        Record::Insert { table, .. } if catalog::table_of(conn, *table)?.is_some_and(|t| t.history) => {
+            Err(not_a_clients("adds no rows to a history"))
+        }
+        Record::Declare { .. } => Err(not_a_clients("declares nothing")),
+        Record::Append { .. } => Err(not_a_clients("adds no points to a diagram")),
+        Record::Applied { .. } => Err(not_a_clients("carries out no acts")),
+        Record::Ask { json } => match serde_json::from_str(json) {
+            Ok(
+                Ask::Restart { .. }
+                | Ask::Renew { .. }
+                | Ask::Follow { .. }
+                | Ask::GoOn { .. }
+                | Ask::DropStep { .. }
+                | Ask::Keep { .. }
+                | Ask::Checkpoint { .. },
+            ) => Err(not_a_clients("keeps, drops and goes back to no snapshots")),
+            _ => Ok(()),
+        },
+        _ => Ok(()),
+    }
+}
+
 fn perform(conn: &Connection, item: &Item, around: Around, effects: &mut Vec<Effect>) -> Result<()> {
-    let Around { rings, reads, bringing, over } = around;
+    let Around { rings, reads, bringing, clients, over } = around;
+    let is_client = item.source().is_some_and(|(session, _)| clients.contains(&session));
+    if let (true, Item::Record { bytes, session, seq }) = (is_client, item) {
+        let record = Record::decode(bytes)?.1;
+        check_clients(conn, &record)?;
+        if let Record::Ask { json } = record
+            && let Ok(ask @ Ask::Close { .. }) = serde_json::from_str(json)
+        {
+            effects.push(Effect::Later { session: *session, seq: *seq, ask });
+            return Ok(());
+        }
+    }
     let brings = item.source().and_then(|(session, _)| *bringing.get(&session)?);
     if let (Some(brings), Item::Record { bytes, .. } | Item::Stored { bytes, .. }) = (brings, item)
         && means_nothing(conn, &Record::decode(bytes)?.1, &brings)?

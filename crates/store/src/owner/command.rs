@@ -1,6 +1,6 @@
 //! What other threads ask of the intake, by way of the [`super::Owner`].
 
-use super::adopt::Orphan;
+use super::adopt::{Heirs, Orphan};
 use super::intake::Intake;
 use super::machine::{Absence, Event, Session};
 use super::overflow::mark;
@@ -12,6 +12,7 @@ use crate::site::Site;
 use forebay_arena::segments;
 use forebay_host::Process;
 use forebay_types::control::{Elsewhere, Resume, RunOpened, word};
+use forebay_types::counted;
 use forebay_types::watch::Act;
 use forebay_types::{Code, Error, Result};
 use serde_json::Value as Json;
@@ -20,7 +21,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 use std::time::Instant;
 
-/// A rank that wants to write.
+/// A rank, or a client, that wants to write.
 pub(super) struct Admit {
     pub rank: u32,
     pub size: u32,
@@ -28,6 +29,13 @@ pub(super) struct Admit {
     pub created: bool,
     /// It brings the rest of that session, and begins nothing.
     pub after: Option<u64>,
+}
+
+impl Admit {
+    /// Whether it is a rank that comes, and no client, nor somebody who brings the rest of a dead session.
+    fn is_rank(&self) -> bool {
+        self.size > 0 && self.after.is_none()
+    }
 }
 
 /// What an earlier owner left.
@@ -77,13 +85,14 @@ pub(super) enum Command {
     IsSureFor(u32, u32, Instant, Sender<bool>),
     IsIdle(Sender<bool>),
     /// Takes what earlier owners left.
-    TakeOver(Rests, Option<Arc<dyn Sink>>, Elsewhere, Sender<Result<Inheritance>>),
+    TakeOver(Rests, Heirs, Elsewhere, Sender<Result<Inheritance>>),
     Recovering(Sender<Recovering>),
     NotRecovered(Sender<Vec<Error>>),
     /// Files without a row are swept if nothing is being written. What is to be told of it.
     ClearUp(Elsewhere, Sender<Result<Vec<String>>>),
     Lose(Error),
-    Close,
+    /// Whether clients go on at the next owner.
+    Close(bool),
 }
 
 impl Intake {
@@ -121,17 +130,17 @@ impl Intake {
             }
             Command::IsIdle(tell) => drop(tell.send(self.machine.is_drained())),
             Command::TakeOver(rests, hears, elsewhere, tell) => {
-                drop(tell.send(self.take_over(rests, hears.as_ref(), elsewhere)));
+                drop(tell.send(self.take_over(rests, &hears, elsewhere)));
             }
             Command::Recovering(tell) => {
                 let written = self.machine.figures().written;
                 let waits_for = self.machine.waits_for().map(str::to_owned);
-                let _ = tell.send(Recovering { written, waits_for, idle: self.machine.is_drained() });
+                let _ = tell.send(Recovering { written, waits_for, idle: self.machine.is_recovered() });
             }
             Command::NotRecovered(tell) => drop(tell.send(self.not_recovered())),
             Command::ClearUp(elsewhere, tell) => drop(tell.send(self.clear_up(elsewhere))),
             Command::Lose(error) => self.feed(Event::Lose(error)),
-            Command::Close => self.feed(Event::Close),
+            Command::Close(clients_go_on) => self.feed(Event::Close { clients_go_on }),
         }
     }
 
@@ -144,6 +153,13 @@ impl Intake {
 
     fn admit(&mut self, who: &Admit) -> Result<RunOpened> {
         let (rank, size) = (who.rank, who.size);
+        let is_rank = who.is_rank();
+        let others = self.machine.sessions().filter(|s| size > 0 && !s.is_client() && s.hears() && !s.clean);
+        if let Some(other) = others.map(|s| s.size).find(|of| *of != size) {
+            let text =
+                format!("the run is open with {}, not {size}; close it there first", counted(other, "rank"));
+            return Err(Error::new(Code::Conflict, text));
+        }
         if let Some(s) = self.machine.holder(rank) {
             return Err(Error::new(
                 Code::Conflict,
@@ -155,7 +171,7 @@ impl Intake {
                 format!("the rest of session {session} of the run is being taken at this moment; try again");
             return Err(Error::new(Code::Conflict, text));
         }
-        let alone = !self.has_living_ranks();
+        let alone = is_rank && !self.has_living_ranks();
         if alone {
             // What the dead have left is part of what this one finds.
             self.read_up();
@@ -174,19 +190,18 @@ impl Intake {
             if let Some(origin) = who.after {
                 catalog::note_bringing(tx, row.session, origin)?;
             }
-            if alone && who.after.is_none() {
+            if alone {
                 catalog::comes(tx, row.session, last)?;
             }
-            // Who brings the rest of a dead session is no rank that comes.
-            let is_rid = who.after.is_none() && catalog::came(tx)?;
+            let is_rid = is_rank && catalog::came(tx)?;
             Ok((row, is_rid))
         })?;
         if is_rid {
             self.tell_went_back();
         }
         let SessionRow { session, segment, .. } = row;
-        self.admitted.insert(session, who.after);
-        if alone && who.after.is_none() {
+        self.admitted.insert(session, is_rank);
+        if alone {
             let life = catalog::life(self.catalog.conn())?;
             self.feed(Event::Alone { session, life });
         }
@@ -205,22 +220,23 @@ impl Intake {
 
     /// Whether a rank writes the run, was admitted and attaches in a moment, or lives and may come to a successor.
     fn has_living_ranks(&self) -> bool {
-        // Who brings the rest of a dead session is no rank that goes on.
-        let open = |n: u64| self.machine.session(n).is_some_and(|s| !s.hung && !s.clean && s.after.is_none());
-        self.admitted.values().any(Option::is_none)
+        // Who brings the rest of a dead session is no rank that goes on, nor is a client.
+        let is_rank = |s: &Session| !s.is_client() && s.after.is_none();
+        let open = |n: u64| self.machine.session(n).is_some_and(|s| !s.hung && !s.clean && is_rank(s));
+        self.admitted.values().any(|is_rank| *is_rank)
             || self.attached.iter().any(|(n, s)| open(*n) && s.segment.creator_lives())
     }
 
     /// Whether others live is known, or one of them does for certain. A rank on another host whose line is cut may be
     /// dead: whoever comes then is one of its life, or begins another one.
     fn is_sure_for(&mut self, rank: u32, size: u32, since: Instant) -> bool {
-        if self.admitted.values().any(Option::is_none) {
+        if self.admitted.values().any(|is_rank| *is_rank) {
             return true;
         }
         let mut is_sure = true;
         for (n, s) in &mut self.attached {
             // Of a start of the same size its seat is looked at.
-            let is_other = |s: &Session| s.rank != rank || s.size != size;
+            let is_other = |s: &Session| !s.is_client() && (s.rank != rank || s.size != size);
             let open = |s: &&Session| !s.hung && !s.clean && s.after.is_none() && is_other(s);
             if self.machine.session(*n).filter(open).is_none() || !s.segment.creator_lives() {
                 continue;

@@ -244,7 +244,7 @@ impl Part {
             })?;
             writer.write(&self.name, self.rank, &self.offset, &self.local, self.from, bytes)
         })?;
-        let sum = self.sum.and_then(|_| writer.sum(&self.name, self.rank, &self.offset));
+        let sum = self.sum.and_then(|_| writer.sum(&self.name, self.rank, &self.offset, &self.local));
         match sum == self.sum {
             true => Ok(()),
             false => Err(Error::new(

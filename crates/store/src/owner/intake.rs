@@ -34,6 +34,8 @@ const BEAT: Duration = Duration::from_millis(250);
 const LOOK: Duration = Duration::from_millis(200);
 /// Most records of one session in a round, so that everybody gets a turn.
 const TURN: usize = 1024;
+/// Their bytes after which the turn is over.
+const TURN_BYTES: usize = 1 << 20;
 /// Rounds of reading in which every ring has been read that was full of small records.
 const ROUNDS: usize = 1024;
 /// What was declared stands in the catalog's own file after this time: who loses the log knows by it what
@@ -63,8 +65,8 @@ pub(super) struct Intake {
     pub run_id: String,
     pub machine: Machine,
     pub attached: BTreeMap<u64, Attached>,
-    /// Sessions that were admitted and come in a moment, and whose rest they bring.
-    pub admitted: BTreeMap<u64, Option<u64>>,
+    /// Sessions that were admitted and come in a moment, and whether they are ranks'.
+    pub admitted: BTreeMap<u64, bool>,
     pub downs: Arc<Downs>,
     pub ends: Ends,
     /// Bytes that overflow segments may take, and that may be spilt into files.
@@ -88,6 +90,8 @@ pub(super) struct Intake {
     pub asked: u64,
     /// What follows from what was carried out.
     pub follows: VecDeque<Event<'static>>,
+    /// Rounds of reading.
+    rounds: usize,
     /// Something was done in this round.
     pub busy: bool,
     actions: Vec<Action>,
@@ -153,6 +157,7 @@ impl Intake {
             replies: HashMap::new(),
             asked: 0,
             follows: VecDeque::new(),
+            rounds: 0,
             busy: false,
             actions: Vec::new(),
             recorder,
@@ -296,7 +301,11 @@ impl Intake {
     }
 
     fn read_rings(&mut self) -> bool {
-        let numbers: Vec<u64> = self.attached.keys().copied().collect();
+        let mut numbers: Vec<u64> = self.attached.keys().copied().collect();
+        // Each time another one is the first.
+        let first = self.rounds % numbers.len().max(1);
+        numbers.rotate_left(first);
+        self.rounds = self.rounds.wrapping_add(1);
         let mut buffer = Vec::new();
         let mut any = false;
         for n in numbers {
@@ -306,7 +315,11 @@ impl Intake {
     }
 
     fn read_ring(&mut self, n: u64, buffer: &mut Vec<u8>) -> bool {
+        let mut bytes = 0;
         for turn in 0..TURN {
+            if bytes > TURN_BYTES {
+                break;
+            }
             let Some(s) = self.attached.get_mut(&n).filter(|_| self.machine.reads(n)) else {
                 self.look_ahead(n, buffer);
                 return turn > 0;
@@ -320,6 +333,7 @@ impl Intake {
             match s.consumer.next(buffer) {
                 Ok(Some(position)) => {
                     self.busy = true;
+                    bytes += buffer.len();
                     self.take_record(n, position, buffer, pending.is_some());
                 }
                 Ok(None) => {

@@ -57,6 +57,7 @@ use serde_json::json;
 use silence::{Watch, Watched};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::thread::JoinHandle;
@@ -81,8 +82,7 @@ pub struct Owner {
     layout: Layout,
     run_id: String,
     created: bool,
-    scratch: bool,
-    size: u32,
+    scratch: AtomicBool,
     commands: Mutex<Sender<Command>>,
     doorbell: Doorbell,
     downs: Arc<Downs>,
@@ -157,19 +157,11 @@ impl Owner {
         says: Option<&Says>,
     ) -> Result<RunOpened> {
         let (rank, size) = (request.rank, request.size);
-        if size == 0 || rank >= size || size as usize > forebay_types::limits::RANKS {
+        let is_rank = rank < size && size as usize <= forebay_types::limits::RANKS;
+        if !is_rank && !request.is_client() {
             return Err(Error::bad(format!("rank {rank} of {} is not possible", counted(size, "rank"))));
         }
-        let (created, program, expected) = (self.created, request.program.clone(), self.size);
-        if size != expected {
-            return Err(Error::new(
-                Code::Conflict,
-                format!(
-                    "the run is open with {}, not {size}; close it there first",
-                    counted(expected, "rank")
-                ),
-            ));
-        }
+        let (created, program) = (self.created, request.program.clone());
         let admit = || {
             let program = program.clone();
             self.ask(|tell| Command::Admit(Admit { rank, size, program, created, after }, tell))?
@@ -278,12 +270,26 @@ impl Owner {
         self.send(Command::Lose(Error::new(Code::Cancelled, text)))
     }
 
+    /// Whether the run is deleted at closing: as the ranks say that came last.
+    pub fn set_scratch(&self, scratch: bool) {
+        self.scratch.store(scratch, Ordering::Relaxed);
+    }
+
     /// Ends all sessions, drains everything, settles the catalog and gives the run back. On a disk
     /// that stays full it fails with `Full`, as if the run had been abandoned.
     pub fn close(&self) -> Result<()> {
+        self.end(false)
+    }
+
+    /// Does so, and leaves the sessions of living clients as they are: they go on at the next owner.
+    pub fn close_before_clients(&self) -> Result<()> {
+        self.end(!self.scratch.load(Ordering::Relaxed))
+    }
+
+    fn end(&self, clients_go_on: bool) -> Result<()> {
         let Some(threads) = self.threads().take() else { return Ok(()) };
         // A store that is lost has stopped by itself.
-        let _ = self.send(Command::Close);
+        let _ = self.send(Command::Close(clients_go_on));
         let died = |_| Error::internal("a thread of the store died; run `forebay recover`");
         let mut intake = threads.intake.join().map_err(died)?;
         threads.drain.join().map_err(died)?;
@@ -295,7 +301,7 @@ impl Owner {
         drop(threads.lock);
         match lost {
             Some(e) => Err(e),
-            None if self.scratch => std::fs::remove_dir_all(self.dir())
+            None if self.scratch.load(Ordering::Relaxed) => std::fs::remove_dir_all(self.dir())
                 .map_err(|e| Error::io(format!("cannot remove the scratch run {}", self.dir().display()), e)),
             None => Ok(()),
         }

@@ -1,7 +1,7 @@
 //! Opening a run for writing: what is there, the lock, the threads, and the work that a
 //! predecessor left undone.
 
-use super::adopt::spare_the_living;
+use super::adopt::{Heirs, spare_the_living};
 use super::aside;
 use super::attached::Attached;
 use super::command::{Command, Inheritance};
@@ -39,8 +39,6 @@ use std::time::{Duration, Instant};
 pub struct Options {
     /// As in h5py; `r` is refused here, a reader needs no owner.
     pub mode: Mode,
-    /// Number of ranks.
-    pub size: u32,
     /// Whether the run is deleted at closing.
     pub scratch: bool,
     /// Bytes of the store's own buffer, for what does not fit the ranks' arenas.
@@ -58,6 +56,8 @@ pub struct Options {
     /// Who hears the sessions of living ranks whose owner died: they go on. Without one they are
     /// ended, and the ranks are told.
     pub adopt: Option<Arc<dyn Sink>>,
+    /// Only those of clients go on, which find whoever owns the run; ranks that live are spared, and it is not opened.
+    pub clients_alone: bool,
     /// How long a step waits for ranks that have not opened the run yet.
     pub late_ranks: Duration,
     /// The disk; tests put their own one here.
@@ -78,7 +78,6 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             mode: Mode::Append,
-            size: 1,
             scratch: false,
             overflow: 256 << 20,
             spill: 4 << 30,
@@ -86,6 +85,7 @@ impl Default for Options {
             hiccup: Duration::from_secs(45),
             files: Duration::from_secs(300),
             adopt: None,
+            clients_alone: false,
             late_ranks: Duration::from_secs(60),
             disk: Arc::new(System),
             progress: None,
@@ -193,7 +193,7 @@ impl Owner {
         let lock = begun.patiently(take)?;
         begun.patiently(|| links::part(&*options.disk, &layout))?;
         let log = disk.using(&file, || catalog::part(&*options.disk, &layout))?;
-        if options.adopt.is_none() {
+        if options.adopt.is_none() || options.clients_alone {
             disk.using(&file, || spare_the_living(&layout))?;
         }
         // Somebody may have made or changed it before the lock was ours.
@@ -239,8 +239,9 @@ impl Owner {
             let Some(says) = &options.says else { return };
             lines.iter().for_each(|line| says(&format!("{}: {line}", self.dir().display())));
         };
+        let heirs = Heirs { hears: options.adopt.clone(), of_ranks: !options.clients_alone };
         let Inheritance { lives, bytes: total, told, faults: known } =
-            self.ask(|tell| Command::TakeOver(rests, options.adopt.clone(), elsewhere, tell))??;
+            self.ask(|tell| Command::TakeOver(rests, heirs, elsewhere, tell))??;
         say(told);
         if lives {
             return Ok(());
@@ -280,13 +281,13 @@ impl Intake {
     pub(super) fn take_over(
         &mut self,
         rests: Rests,
-        hears: Option<&Arc<dyn Sink>>,
+        heirs: &Heirs,
         elsewhere: Elsewhere,
     ) -> Result<Inheritance> {
         self.older = rests.older;
         self.sweep_unfinished();
         self.sweep_dropped()?;
-        let lost = self.inherit(rests.all, rests.earlier.as_ref().is_some_and(|e| e.is_older), hears)?;
+        let lost = self.inherit(rests.all, rests.earlier.as_ref().is_some_and(|e| e.is_older), heirs)?;
         let without = self.older.last_gone.map(|step| {
             format!(
                 "snapshot {step} was on disk and is not there, as in a back-up that was put in the place of the run: the snapshots since that back-up are missing"
@@ -301,7 +302,7 @@ impl Intake {
         let told =
             rests.earlier.into_iter().map(|e| e.text).chain(lost.into_iter().map(|t| t.text)).chain(without);
         let mut told: Vec<String> = told.collect();
-        let lives = self.machine.sessions().any(|s| s.adopted.is_some());
+        let lives = self.machine.sessions().any(|s| s.adopted.is_some() && !s.is_client());
         if lives {
             // Before anything is read: later there are files that the drain is writing.
             told.extend(self.sweep(elsewhere)?);
@@ -312,7 +313,7 @@ impl Intake {
 
     /// What a predecessor left is settled, as far as that could be waited for.
     pub(super) fn clear_up(&mut self, elsewhere: Elsewhere) -> Result<Vec<String>> {
-        match self.machine.is_drained() {
+        match self.machine.is_recovered() {
             true => {
                 let mut told = self.sweep(elsewhere)?;
                 told.extend(self.sweep_partial()?);
@@ -677,8 +678,7 @@ fn start(
         layout,
         run_id,
         created,
-        scratch: options.scratch,
-        size: options.size,
+        scratch: options.scratch.into(),
         commands: Mutex::new(command),
         doorbell,
         downs,

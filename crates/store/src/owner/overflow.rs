@@ -9,7 +9,7 @@ use crate::layout::Layout;
 use crate::site::{Home, Site};
 use forebay_arena::{Direction, Segment, SegmentSpec, segments};
 use forebay_host::{Process, directories};
-use forebay_types::control::{Elsewhere, word};
+use forebay_types::control::{Elsewhere, NO_RANK, word};
 use forebay_types::{Code, Error, Result};
 use rusqlite::Connection;
 use serde_json::Value;
@@ -244,7 +244,8 @@ pub(crate) fn left_by_the_dead(layout: &Layout, run_id: &str) -> Vec<SessionRow>
         }
         let word = |w| found.word(w).load(Ordering::SeqCst);
         let rank = u32::try_from(word(word::RANK).checked_sub(1)?).ok()?;
-        let size = u32::try_from(word(word::RANKS)).ok().filter(|size| rank < *size)?;
+        let is_one = |size: &u32| rank < *size || (*size == 0 && rank == NO_RANK);
+        let size = u32::try_from(word(word::RANKS)).ok().filter(is_one)?;
         Some(SessionRow { session, rank, size, segment })
     };
     all_segments(layout).filter_map(row).collect()

@@ -13,6 +13,10 @@ use std::path::Path;
 
 /// Most objects of a file that are looked at: links may go round in circles.
 const MOST: usize = 100_000;
+/// What a file of a step has in groups of these names are its arrays again, and its manifest.
+const AGAIN: [&str; 3] = ["forebay", "data", "VTKHDF"];
+/// How netCDF begins the `NAME` of an axis that has no values.
+const NO_VARIABLE: &str = "This is a netCDF dimension but not a netCDF variable";
 /// Attributes that say how the file is made.
 const OF_THE_FILE: [&str; 9] = [
     "CLASS",
@@ -51,6 +55,29 @@ pub struct ForeignFile {
 
 /// Reads all arrays of a file, one after the other.
 pub fn read_foreign(path: &Path, take: &mut dyn FnMut(ForeignArray) -> Result<()>) -> Result<ForeignFile> {
+    visit(path, &mut array, take)
+}
+
+/// Bytes of the largest array of a file.
+pub fn largest_foreign(path: &Path) -> Result<u64> {
+    let mut largest = 0u64;
+    let mut look = |set: &Dataset, _: &str| {
+        let size = set.dtype().map_or(0, |kind| kind.size());
+        largest = largest.max((size as u64).saturating_mul(set.size() as u64));
+        Ok(None)
+    };
+    visit(path, &mut look, &mut |_| Ok(()))?;
+    Ok(largest)
+}
+
+/// What is found of an array of that name; why it is passed over.
+type Look<'a> = dyn FnMut(&Dataset, &str) -> std::result::Result<Option<ForeignArray>, String> + 'a;
+
+fn visit(
+    path: &Path,
+    look: &mut Look,
+    take: &mut dyn FnMut(ForeignArray) -> Result<()>,
+) -> Result<ForeignFile> {
     let mut found = ForeignFile::default();
     let file = {
         let _gate = library()?;
@@ -59,7 +86,12 @@ pub fn read_foreign(path: &Path, take: &mut dyn FnMut(ForeignArray) -> Result<()
             .open(path)
             .map_err(|e| Error::bad(format!("{} is no HDF5 file: {e}; give one", path.display())))?
     };
-    let done = walk(&file, "", path, &mut found, take);
+    let is_step = {
+        let _gate = library()?;
+        file.attr("forebay_format").is_ok()
+    };
+    let skipped = if is_step { &AGAIN[..] } else { &[] };
+    let done = walk(&file, ("", path), skipped, &mut found, look, take);
     let _gate = library()?;
     drop(file);
     done.map(|()| found)
@@ -67,9 +99,10 @@ pub fn read_foreign(path: &Path, take: &mut dyn FnMut(ForeignArray) -> Result<()
 
 fn walk(
     group: &Group,
-    above: &str,
-    path: &Path,
+    (above, path): (&str, &Path),
+    skipped: &[&str],
     found: &mut ForeignFile,
+    look: &mut Look,
     take: &mut dyn FnMut(ForeignArray) -> Result<()>,
 ) -> Result<()> {
     let wrong = |e| failed("cannot read", path, e);
@@ -77,7 +110,7 @@ fn walk(
         let _gate = library()?;
         group.member_names().map_err(wrong)?
     };
-    for name in names {
+    for name in names.into_iter().filter(|name| !skipped.contains(&name.as_str())) {
         found.seen += 1;
         if found.seen > MOST {
             return Err(Error::bad(format!(
@@ -92,7 +125,7 @@ fn walk(
         }
         let gate = library()?;
         if let Ok(set) = group.dataset(&name) {
-            let read = if whole == MANIFEST { Ok(None) } else { array(&set, &whole) };
+            let read = if whole == MANIFEST || has_no_values(&set) { Ok(None) } else { look(&set, &whole) };
             drop(set);
             drop(gate);
             match read {
@@ -102,7 +135,7 @@ fn walk(
             }
         } else if let Ok(inner) = group.group(&name) {
             drop(gate);
-            walk(&inner, &whole, path, found, take)?;
+            walk(&inner, (&whole, path), &[], found, look, take)?;
             let _gate = library()?;
             drop(inner);
         } else {
@@ -115,6 +148,11 @@ fn walk(
     Ok(())
 }
 
+/// Whether it only stands for the length of an axis.
+fn has_no_values(set: &Dataset) -> bool {
+    matches!(attribute(set, "NAME"), Some(Value::String(name)) if name.starts_with(NO_VARIABLE))
+}
+
 /// The dtype whose elements HDF5 gives as that type.
 fn dtype_of(kind: &TypeDescriptor) -> Option<DType> {
     DType::all().find(|dtype| !dtype.is_text() && element_of(*dtype) == *kind)
@@ -122,6 +160,12 @@ fn dtype_of(kind: &TypeDescriptor) -> Option<DType> {
 
 fn array(set: &Dataset, name: &str) -> std::result::Result<Option<ForeignArray>, String> {
     let said = |e: hdf5::Error| e.to_string();
+    if let Some(absent) = set.filters().iter().find(|filter| !filter.is_available()) {
+        return Err(format!(
+            "it is compressed by the filter {} of HDF5, which is not here; write it without, for example by h5repack -f NONE",
+            absent.id()
+        ));
+    }
     let kind = set.dtype().and_then(|t| t.to_descriptor()).map_err(said)?;
     let mut extents: Vec<u64> = set.shape().iter().map(|n| *n as u64).collect();
     let is_f = attribute(set, "dataOrder") == Some(json!("F"));

@@ -142,8 +142,14 @@ impl Frame {
         Ok(set.offset().unwrap_or(0))
     }
 
-    /// Describes the whole file.
-    pub fn describe(&self, path: &Path, m: &Manifest, grids: &BTreeMap<String, Grid>) -> Result<()> {
+    /// Describes the whole file; `units` are those that data sets were not laid out with.
+    pub fn describe(
+        &self,
+        path: &Path,
+        m: &Manifest,
+        grids: &BTreeMap<String, Grid>,
+        units: &BTreeMap<String, String>,
+    ) -> Result<()> {
         let wrong = |e| failed("cannot describe", path, e);
         let _gate = library()?;
         let file = self.file.file()?;
@@ -155,6 +161,13 @@ impl Frame {
             }
             if let Some(time) = m.time {
                 file.new_attr::<f64>().create("time")?.write_scalar(&time)?;
+            }
+            for (name, units) in units {
+                let set = file.dataset(name)?;
+                match set.attr("units") {
+                    Ok(there) => there.write_scalar(&variable(units))?,
+                    Err(_) => text(&set, "units", units)?,
+                }
             }
             match m.data.iter().all(|e| e.about.is_empty()) {
                 true => Ok(()),
@@ -193,8 +206,12 @@ impl Frame {
 }
 
 pub(super) fn text(at: &hdf5::Location, name: &str, value: &str) -> hdf5::Result<()> {
-    let value = VarLenUnicode::from_str(&value.replace('\0', "")).unwrap_or_default();
-    at.new_attr::<VarLenUnicode>().create(name)?.write_scalar(&value)
+    at.new_attr::<VarLenUnicode>().create(name)?.write_scalar(&variable(value))
+}
+
+/// A text of any length.
+fn variable(value: &str) -> VarLenUnicode {
+    VarLenUnicode::from_str(&value.replace('\0', "")).unwrap_or_default()
 }
 
 /// A finished file, as HDF5 sees it.

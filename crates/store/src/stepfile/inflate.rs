@@ -16,7 +16,7 @@ const KEPT: usize = 64;
 /// A piece that lies in chunks.
 pub(super) struct ChunkedPiece<'a> {
     file: &'a File,
-    rank: u32,
+    piece: &'a Piece,
     item: u64,
     grid: ChunkGrid,
     chunks: &'a Chunks,
@@ -34,15 +34,10 @@ impl<'a> ChunkedPiece<'a> {
         if chunks.stored.len() as u64 != grid.count() {
             return Err(Error::new(
                 Code::Corrupt,
-                format!(
-                    "the piece of rank {} has {} of {} chunks",
-                    piece.rank,
-                    chunks.stored.len(),
-                    grid.count()
-                ),
+                format!("{} has {} of {} chunks", piece.called(), chunks.stored.len(), grid.count()),
             ));
         }
-        Ok(Some(ChunkedPiece { file, rank: piece.rank, item, grid, chunks, slab }))
+        Ok(Some(ChunkedPiece { file, piece, item, grid, chunks, slab }))
     }
 
     /// How many chunks it has.
@@ -54,9 +49,8 @@ impl<'a> ChunkedPiece<'a> {
     pub fn read(&self, chunk: u64) -> Result<Vec<u8>> {
         let place = self.chunks.stored[chunk as usize];
         let wrong = |why: &str| {
-            let (rank, at, bytes) = (self.rank, place.offset, place.bytes);
-            let text =
-                format!("chunk {chunk} of the piece of rank {rank}, {bytes} bytes at byte {at}: {why}");
+            let (called, at, bytes) = (self.piece.called(), place.offset, place.bytes);
+            let text = format!("chunk {chunk} of {called}, {bytes} bytes at byte {at}: {why}");
             Error::new(Code::Corrupt, text)
         };
         // What does not become smaller is stored as it is.

@@ -6,11 +6,14 @@ use forebay_types::{ArrayMeta, Code, Compression, DType, Description, Error, Ord
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// The rank of a piece that no rank gave: its elements have the fill value of its data set.
+pub const NOBODY: u32 = u32::MAX;
+
 /// A rectangular piece of a data set, as one rank gave it, with the checksum of its bytes in the
 /// order of the rank's memory.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Piece {
-    /// Who gave it.
+    /// Who gave it, or [`NOBODY`].
     pub rank: u32,
     /// Index of its first element.
     pub offset: Vec<u64>,
@@ -60,6 +63,21 @@ impl From<(u64, u64, u32, u32)> for StoredChunk {
 impl From<StoredChunk> for (u64, u64, u32, u32) {
     fn from(c: StoredChunk) -> (u64, u64, u32, u32) {
         (c.offset, c.bytes, c.mask, c.crc32c)
+    }
+}
+
+impl Piece {
+    /// Whether it is this one. Two of one rank may begin at one index, when one of them has no elements.
+    pub fn is(&self, rank: u32, offset: &Shape, local: &Shape) -> bool {
+        self.rank == rank && self.offset == offset.extents() && self.shape == local.extents()
+    }
+
+    /// What it is, for people.
+    pub fn called(&self) -> String {
+        match self.rank {
+            NOBODY => "the part that no rank put".to_owned(),
+            rank => format!("the piece of rank {rank}"),
+        }
     }
 }
 

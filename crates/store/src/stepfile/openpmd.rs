@@ -77,7 +77,7 @@ pub(super) fn write<'a>(
 ) -> hdf5::Result<Aliases<'a>> {
     let mut done = Aliases::default();
     let of_mesh = |e: &'a Entry| Some((e, e.about.mesh.as_ref()?, grids.get(&e.name)?));
-    let meshes: Vec<_> = m.data.iter().filter_map(of_mesh).collect();
+    let meshes: Vec<_> = m.data.iter().filter(|e| is_known(e)).filter_map(of_mesh).collect();
     let species = species_of(m);
     // Iterations have no sign.
     if m.set.is_some() || m.step < 0 || (meshes.is_empty() && species.is_empty()) {
@@ -113,11 +113,16 @@ pub(super) fn write<'a>(
     Ok(done)
 }
 
+/// Whether readers of openPMD have a type for it: for one that they have none for they pass over all meshes of the step.
+fn is_known(e: &Entry) -> bool {
+    e.meta.dtype != DType::F16
+}
+
 /// The arrays of the species of a step; of one without positions nobody reads anything.
 fn species_of(m: &Manifest) -> BTreeMap<&str, Vec<&Entry>> {
     let mut all: BTreeMap<&str, Vec<&Entry>> = BTreeMap::new();
     for e in &m.data {
-        if let Some(species) = e.about.species.as_ref().filter(|_| is_sound(e)) {
+        if let Some(species) = e.about.species.as_ref().filter(|_| is_sound(e) && is_known(e)) {
             all.entry(&species.name).or_default().push(e);
         }
     }
@@ -336,7 +341,8 @@ pub(super) fn missing(file: &Group, m: &Manifest, grids: &BTreeMap<String, Grid>
     }
     let base = format!("/data/{}", m.step);
     let mut paths = Vec::new();
-    for mesh in m.data.iter().filter(|e| grids.contains_key(&e.name)).filter_map(|e| e.about.mesh.as_ref()) {
+    let with_grid = m.data.iter().filter(|e| is_known(e) && grids.contains_key(&e.name));
+    for mesh in with_grid.filter_map(|e| e.about.mesh.as_ref()) {
         let component =
             if mesh.component.is_empty() { String::new() } else { format!("/{}", mesh.component) };
         paths.push(format!("{base}/meshes/{}{component}", mesh.name));

@@ -5,7 +5,7 @@ use super::grids::grids;
 use super::hdf::Frame;
 use super::place::Hyperslab;
 use super::{
-    Back, Entry, IndexBox, MANIFEST, Manifest, Partial, Piece, Source, left_to_each, read_piece,
+    Back, Entry, IndexBox, MANIFEST, Manifest, NOBODY, Partial, Piece, left_to_each, read_piece,
     read_piece_to,
 };
 use crate::disk::{Disk, DualFile, Foreign, failed, foreign};
@@ -24,8 +24,10 @@ use std::sync::Arc;
 pub(crate) const SPARE: u64 = 2 << 20;
 /// Threads that wait for the disk when many files become durable together.
 const SYNCING: usize = 4;
+/// What stands where nobody put anything is written in parts of about so many bytes.
+const FILLING: usize = 1 << 20;
 /// From here on the checksum is taken by a second thread while the disk works.
-const BESIDE: usize = 4 << 20;
+pub(super) const BESIDE: usize = 4 << 20;
 
 /// What a file is about, beside its data sets.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -55,6 +57,9 @@ pub struct Facts {
     /// What its arrays say of themselves, by their names.
     #[serde(default)]
     pub said: BTreeMap<String, Description>,
+    /// Units of arrays whose pieces came with others, or with none.
+    #[serde(default)]
+    pub units: BTreeMap<String, String>,
 }
 
 struct Open {
@@ -244,7 +249,7 @@ impl Writer {
     ) -> Result<()> {
         let set =
             self.sets.get_mut(name).ok_or_else(|| Error::internal(format!("{name:?} is not laid out")))?;
-        let i = match set.entry.pieces.iter().position(|p| p.rank == rank && p.offset == offset.extents()) {
+        let i = match set.entry.pieces.iter().position(|p| p.is(rank, offset, local)) {
             Some(i) => i,
             None => {
                 let place = Hyperslab::new(&set.entry.meta, offset, local)
@@ -299,10 +304,9 @@ impl Writer {
     }
 
     /// The checksum of what was written of a piece.
-    pub fn sum(&self, name: &str, rank: u32, offset: &Shape) -> Option<u32> {
+    pub fn sum(&self, name: &str, rank: u32, offset: &Shape, local: &Shape) -> Option<u32> {
         let pieces = &self.sets.get(name)?.entry.pieces;
-        let piece = pieces.iter().find(|p| p.rank == rank && p.offset == offset.extents())?;
-        Some(piece.crc32c)
+        Some(pieces.iter().find(|p| p.is(rank, offset, local))?.crc32c)
     }
 
     /// Completes the file and gives it its name; durable when it returns. After a failure it may be
@@ -315,6 +319,7 @@ impl Writer {
     /// Completes what is in the file; it is yet to be sealed. After a failure it may be called again,
     /// unless the file is lost.
     pub fn complete(&mut self, facts: &Facts) -> Result<Manifest> {
+        self.fill_holes(facts)?;
         // A manifest that is not complete is one whose writing is tried again.
         let broken = |s: &&Open| !s.is_complete() && s.entry.name != MANIFEST;
         let broken: Vec<_> = self.sets.values().filter(broken).map(|s| &s.entry.name).collect();
@@ -341,9 +346,12 @@ impl Writer {
             if let Some(said) = facts.said.get(&e.name) {
                 e.about.clone_from(said);
             }
+            if let Some(units) = facts.units.get(&e.name) {
+                e.units.clone_from(units);
+            }
         }
         if self.frame.is_some() {
-            self.write_manifest(&manifest)?;
+            self.write_manifest(&manifest, &facts.units)?;
         }
         if self.frame.is_some() {
             spare(&*self.disk, self.path.parent().unwrap_or(&self.path))?;
@@ -361,6 +369,27 @@ impl Writer {
             return Err(Error::new(Code::Io, format!("{} was not written to its end", self.tmp.display())));
         }
         Ok(manifest)
+    }
+
+    /// Writes what stands where nobody put anything, as pieces of nobody.
+    fn fill_holes(&mut self, facts: &Facts) -> Result<()> {
+        let filled = facts.said.iter().filter(|(_, about)| about.filled.is_some_and(|n| n > 0));
+        for (name, about) in filled {
+            let Some(set) = self.sets.get(name) else { continue };
+            let Some(element) = about.fill(set.entry.meta.dtype)? else { continue };
+            let many = element.repeat((FILLING / element.len()).max(1));
+            for hole in set.holes()? {
+                let (offset, shape) = (Shape::new(&hole.offset())?, Shape::new(&hole.extents())?);
+                let all = shape.len() * element.len() as u64;
+                let mut from = self.sets.get(name).map_or(0, |set| set.done_of(NOBODY, &offset));
+                while from < all {
+                    let n = (all - from).min(many.len() as u64);
+                    self.write(name, NOBODY, &offset, &shape, from, Lent::of(&many[..n as usize]))?;
+                    from += n;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Pieces over which others lie are listed as what is left of them, with the checksums of that; where all are to
@@ -430,14 +459,14 @@ impl Writer {
         joined
     }
 
-    fn write_manifest(&mut self, manifest: &Manifest) -> Result<()> {
+    fn write_manifest(&mut self, manifest: &Manifest, units: &BTreeMap<String, String>) -> Result<()> {
         let json = manifest.to_json()?;
         let shape = Shape::new(&[json.len() as u64])?;
         let zero = Shape::new(&[0])?;
         if !self.described {
             self.join_pieces()?;
             let grids = grids(&self.tmp, manifest)?;
-            self.framed(|frame, tmp| frame.describe(tmp, manifest, &grids))?;
+            self.framed(|frame, tmp| frame.describe(tmp, manifest, &grids, units))?;
             self.described = true;
         }
         self.add(MANIFEST, &ArrayMeta::new(DType::Str, shape), "")?;
@@ -447,57 +476,6 @@ impl Writer {
             false => self.write(MANIFEST, 0, &zero, &shape, 0, Lent::of(&json)),
         }
     }
-}
-
-/// Writes a finished file anew as its manifest describes it, with the bytes that it has, which have to be those that
-/// were written. Gives the manifest of the new one, which has taken its place.
-pub fn write_anew(disk: &Arc<dyn Disk>, path: &Path, m: &Manifest) -> Result<Manifest> {
-    if m.format != FORMAT {
-        return Err(Error::bad(format!("it is of format {}, and {FORMAT} is written", m.format)));
-    }
-    let unread = |e| Error::io(format!("cannot read {}", path.display()), e);
-    let old = std::fs::File::open(path).map_err(unread)?;
-    let mut writer = Writer::create(disk.clone(), path)?;
-    for e in &m.data {
-        match e.compressed() {
-            Some(compress) => writer.lay_chunked(&e.name, &e.meta, &e.units, ChunkedSet::new(compress))?,
-            None => writer.add(&e.name, &e.meta, &e.units)?,
-        }
-        let source = Source::of(&old, &e.meta, &e.pieces, e.offset)?;
-        for p in &e.pieces {
-            let (offset, local) = (Shape::new(&p.offset)?, Shape::new(&p.shape)?);
-            let place = Hyperslab::new(&e.meta, &offset, &local)?;
-            let mut from = 0;
-            while from == 0 || from < place.bytes() {
-                let n = (place.bytes() - from).min(BESIDE as u64);
-                let mut bytes = Vec::with_capacity(n as usize);
-                place.runs(from, n, |_, at, n| source.append(at, n as usize, &mut bytes).map(drop))?;
-                writer.write(&e.name, p.rank, &offset, &local, from, Lent::of(&bytes))?;
-                from += n.max(1);
-            }
-            if writer.sum(&e.name, p.rank, &offset) != Some(p.crc32c) {
-                return Err(Error::new(Code::Corrupt, format!("{:?} has another checksum", e.name)));
-            }
-        }
-    }
-    writer.finish(&Facts {
-        run_id: m.run_id.clone(),
-        step: m.step,
-        time: m.time,
-        parameters: m.parameters.clone(),
-        serial: m.serial,
-        backs: m.backs.clone(),
-        heads: m.heads,
-        dt: m.dt,
-        set: m.set,
-        partial: m.partial.clone(),
-        said: m
-            .data
-            .iter()
-            .filter(|e| !e.about.is_empty())
-            .map(|e| (e.name.clone(), e.about.clone()))
-            .collect(),
-    })
 }
 
 /// Makes files that are complete durable under their names: each for itself, their directory once for all. So
@@ -562,6 +540,22 @@ impl Open {
     fn is_complete(&self) -> bool {
         self.places.iter().zip(&self.done).all(|(p, done)| p.bytes() == *done)
             && (!self.places.is_empty() || self.entry.nbytes() == 0)
+    }
+
+    /// What no rank put of it.
+    fn holes(&self) -> Result<Vec<IndexBox>> {
+        let extents = self.entry.meta.shape.extents();
+        let whole = IndexBox::new(&vec![0; extents.len()], extents)?;
+        let of = |p: &Piece| IndexBox::new(&p.offset, &p.shape);
+        let put =
+            self.entry.pieces.iter().filter(|p| p.rank != NOBODY).map(of).collect::<Result<Vec<_>>>()?;
+        Ok(whole.without(put.iter()).into_iter().filter(|hole| !hole.is_empty()).collect())
+    }
+
+    /// Bytes already written of the piece that a rank put there.
+    fn done_of(&self, rank: u32, offset: &Shape) -> u64 {
+        let at = self.entry.pieces.iter().position(|p| p.rank == rank && p.offset == offset.extents());
+        at.map_or(0, |i| self.done[i])
     }
 
     /// As the manifest lists it.
@@ -729,6 +723,25 @@ mod tests {
                 .unwrap();
         assert!(back == bytes && !check.is_empty() && check.wrong().is_none());
         assert!(e.offset.is_multiple_of(4096));
+    }
+
+    #[test]
+    fn a_piece_without_elements_may_begin_where_another_one_of_its_rank_does_and_a_unit_may_be_settled_late()
+    {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f.h5");
+        let mut w = Writer::create(Arc::new(System), &path).unwrap();
+        w.add("a", &ArrayMeta::new(DType::U8, sh(&[4, 3])), "K").unwrap();
+        w.add("b", &ArrayMeta::new(DType::U8, sh(&[0])), "").unwrap();
+        let (none, whole) = (sh(&[0, 0]), sh(&[4, 3]));
+        for (local, bytes) in [(sh(&[0, 3]), &[][..]), (whole, &[1; 12]), (sh(&[4, 0]), &[])] {
+            w.write("a", 0, &none, &local, 0, Lent::of(bytes)).unwrap();
+        }
+        let units = ["a", "b"].map(|name| (name.to_owned(), "degC".to_owned())).into();
+        let m = w.finish(&Facts { units, ..facts() }).unwrap();
+        assert!(m.data.iter().all(|e| e.units == "degC"));
+        let opened = super::super::Opened::open(&path).unwrap();
+        assert_eq!(opened.unlike(&m), Vec::<String>::new());
     }
 
     #[test]

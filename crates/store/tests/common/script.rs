@@ -80,8 +80,6 @@ pub struct Driver {
 pub type Tell<'a> = &'a dyn Fn(usize, usize);
 
 impl Driver {
-    pub const SIZE: u32 = 2;
-
     pub fn open(owner: &Owner) -> Result<Driver> {
         let mut ranks = [Rank::try_open(owner, 0, 2, 2 << 20)?, Rank::try_open(owner, 1, 2, 2 << 20)?];
         let columns = vec![Column { name: "n".into(), dtype: "i64".into(), units: String::new() }];

@@ -2,7 +2,7 @@
 //! is its description.
 //!
 //! ```text
-//!  forebay-text 1
+//!  forebay-text 2
 //!  run {"attrs": {...}}
 //!  dataset {"name": "a/pi", "dtype": "f64", "shape": [2], "units": "rad"}
 //!  3.25 nan:7ff8000000000001
@@ -25,12 +25,14 @@ pub use read::{Section, SectionReader};
 pub use write::{ElementLines, row, section};
 
 use crate::control::Column;
-use crate::{ArrayMeta, DType, Error, Order, Result, Shape, limits};
+use crate::{ArrayMeta, DType, Description, Error, Mesh, Order, Result, Shape, Species, limits};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// The first line.
-pub const FIRST: &str = "forebay-text 1";
+pub const FIRST: &str = "forebay-text 2";
+/// That of the version before: what it says means the same.
+const BEFORE: &str = "forebay-text 1";
 /// The line behind the elements of an array and the rows of a table.
 pub const END: &str = "end";
 /// The last line.
@@ -68,6 +70,12 @@ pub struct ArrayHead {
     /// Its attributes.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub attrs: Map<String, Value>,
+    /// The mesh that it is, or is a component of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mesh: Option<Mesh>,
+    /// The species that it is a record of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub species: Option<Species>,
 }
 
 impl ArrayHead {
@@ -82,6 +90,21 @@ impl ArrayHead {
             units: String::new(),
             dims: Vec::new(),
             attrs: Map::new(),
+            mesh: None,
+            species: None,
+        }
+    }
+
+    /// What it says of itself beside type, shape and units.
+    pub fn description(&self) -> Description {
+        Description {
+            dims: self.dims.clone(),
+            attrs: self.attrs.clone(),
+            mesh: self.mesh.clone(),
+            species: self.species.clone(),
+            // Every element comes with the text, those that a fill value stood for, too.
+            filled: None,
+            compress: None,
         }
     }
 
@@ -109,6 +132,9 @@ pub struct TableHead {
     /// Whether its rows go when a restart goes back.
     #[serde(default)]
     pub history: bool,
+    /// Whether each row has one value more at its end: the step that it was made in.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub steps: bool,
     /// Its attributes.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub attrs: Map<String, Value>,
@@ -129,6 +155,10 @@ pub struct SnapshotHead {
 
 fn is_zero(n: &i64) -> bool {
     *n == 0
+}
+
+fn is_false(b: &bool) -> bool {
+    !*b
 }
 
 /// Whether the texts of an array are written as texts: a single one; of several those whose letters lie together, and

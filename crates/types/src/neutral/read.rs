@@ -1,7 +1,9 @@
 //! Reading the text form: whatever the bytes are, what is no such text is refused with the number of its line, and no
 //! more memory is taken than what has been read asks for.
 
-use super::{ArrayHead, END, FIRST, LAST, RunHead, SnapshotHead, TableHead, element, has_whole_texts};
+use super::{
+    ArrayHead, BEFORE, END, FIRST, LAST, RunHead, SnapshotHead, TableHead, element, has_whole_texts,
+};
 use crate::record::Cell;
 use crate::{ArrayMeta, DType, ElementKind, Error, Result, number_of_attribute};
 use base64::Engine;
@@ -39,9 +41,11 @@ impl<R: BufRead> SectionReader<R> {
     pub fn new(from: R) -> Result<SectionReader<R>> {
         let mut reader = SectionReader { from, line: String::new(), number: 0 };
         reader.next_line()?;
-        match reader.line == FIRST {
+        match [FIRST, BEFORE].contains(&reader.line.as_str()) {
             true => Ok(reader),
-            false => Err(reader.wrong(format_args!("the text does not begin with the line {FIRST:?}"))),
+            false => Err(reader.wrong(format_args!(
+                "the text does not begin with the line {FIRST:?}, nor with that of version 1"
+            ))),
         }
     }
 

@@ -63,6 +63,20 @@ fn rows_come_back_as_they_were() {
 }
 
 #[test]
+fn what_an_array_is_of_a_mesh_or_a_species_comes_back_to_the_bit_and_the_version_before_is_read() {
+    let meta = ArrayMeta::new(DType::F64, Shape::new(&[2]).unwrap());
+    let constant = crate::Constant { value: 9.1e-31, units: "kg".into() };
+    let mesh = Mesh { name: "a".into(), spacing: vec![0.1], position: vec![0.5], ..Mesh::default() };
+    let species = Species { name: "e".into(), constants: [("mass".to_owned(), constant)].into() };
+    let head = ArrayHead { mesh: Some(mesh), species: Some(species), ..ArrayHead::new("a", &meta) };
+    for first in [FIRST, BEFORE] {
+        let text = format!("{first}\n{}", section("array", &head).unwrap());
+        let found = SectionReader::new(text.as_bytes()).unwrap().section().unwrap();
+        assert_eq!(found, Some(Section::Array(head.clone())));
+    }
+}
+
+#[test]
 fn what_is_no_such_text_is_refused_with_its_line() {
     let array = r#"array {"name": "a", "dtype": "i8", "shape": [2]}"#;
     for (text, said) in [

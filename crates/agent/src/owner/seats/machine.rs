@@ -1,8 +1,8 @@
 //! The seats of a run.
 
 use super::{Opener, Terms};
-use forebay_types::Result;
-use forebay_types::control::OpenRun;
+use forebay_types::control::{NO_RANK, OpenRun};
+use forebay_types::{Code, Error, Result, limits};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
@@ -22,7 +22,14 @@ struct Seat {
     awaited: bool,
 }
 
-/// A rank of an owner that died, which goes on here.
+/// Who is no rank.
+struct Beside {
+    who: Opener,
+    /// It was there when an earlier owner ended and has not come yet.
+    awaited: bool,
+}
+
+/// A rank, or a client, of an owner that died, which goes on here.
 pub struct Orphaned {
     /// Its session.
     pub session: u64,
@@ -46,6 +53,8 @@ pub struct Seats {
     terms: Terms,
     came: BTreeSet<u32>,
     seats: BTreeMap<u64, Seat>,
+    /// Who is no rank, beside them: nobody waits for one, and the terms are none of theirs.
+    clients: BTreeMap<u64, Beside>,
     empty_since: Option<Duration>,
 }
 
@@ -53,12 +62,15 @@ impl Seats {
     /// The store was opened on these terms; `orphans` are ranks that an earlier owner left.
     pub fn new(terms: Terms, orphans: Vec<Orphaned>, now: Duration) -> Seats {
         // Ranks that are not among the orphans came, too, or will; when all have left, the run is over.
+        let (clients, orphans): (Vec<_>, Vec<_>) = orphans.into_iter().partition(|o| o.rank == NO_RANK);
         let came = if orphans.is_empty() { BTreeSet::new() } else { (0..terms.size).collect() };
         let empty_since = orphans.is_empty().then_some(now);
+        let client = |o: Orphaned| (o.session, Beside { who: o.who, awaited: true });
+        let clients = clients.into_iter().map(client).collect();
         let seat = |o: Orphaned| {
             (o.session, Seat { rank: o.rank, who: o.who, gone: false, clean: false, awaited: true })
         };
-        Seats { terms, came, seats: orphans.into_iter().map(seat).collect(), empty_since }
+        Seats { terms, came, seats: orphans.into_iter().map(seat).collect(), clients, empty_since }
     }
 
     /// The number of ranks.
@@ -66,9 +78,14 @@ impl Seats {
         self.terms.size
     }
 
-    /// Whether somebody sits here.
+    /// Whether no rank sits here.
     pub fn is_empty(&self) -> bool {
         self.seats.is_empty()
+    }
+
+    /// How many clients are here.
+    pub fn clients(&self) -> usize {
+        self.clients.len()
     }
 
     /// The rank of a session.
@@ -117,17 +134,41 @@ impl Seats {
         self.seats.retain(|_, s| !(s.awaited && is_dead(s, &dead)));
         let is_anew = self.terms.are_nobodys() && !who.brings();
         let over = is_anew || self.terms.size != open.size || self.came.contains(&open.rank);
-        self.seats.is_empty() && over
+        let stays = open.is_client() || !self.clients.is_empty();
+        self.seats.is_empty() && over && !stays
     }
 
-    /// Whether this rank may join those that are there.
+    /// Whether this rank, or client, may join those that are there.
     pub fn may_join(&self, run: &Path, open: &OpenRun, who: &Opener) -> Result<()> {
+        if open.is_client() {
+            return match self.clients.len() < limits::CLIENTS {
+                true => Ok(()),
+                false => Err(Error::new(
+                    Code::Full,
+                    format!(
+                        "{}: {} clients have the run open, which are the most; close some of them",
+                        run.display(),
+                        limits::CLIENTS
+                    ),
+                )),
+            };
+        }
+        if self.is_for_another_program(open, who) {
+            return Ok(());
+        }
         self.terms.admit(run, open, who, self.seats.values().map(|s| (s.rank, &s.who)))
     }
 
     /// A rank takes its seat, or who brings the rest of a dead session of it. The first rank says on which terms
     /// the others come.
     pub fn take(&mut self, session: u64, open: &OpenRun, who: Opener) {
+        if open.is_client() {
+            self.clients.insert(session, Beside { who, awaited: false });
+            return;
+        }
+        if self.is_for_another_program(open, &who) {
+            (self.terms, self.came) = (Terms::of(open, &who), BTreeSet::new());
+        }
         if self.terms.are_nobodys() && !who.brings() {
             if self.is_for_rests_alone() {
                 self.came.clear();
@@ -142,8 +183,19 @@ impl Seats {
         self.seats.insert(session, seat);
     }
 
-    /// An awaited rank has come; false when nobody awaits this process in that session.
+    /// Whether no rank is here, and this one is none that comes late: its program begins on its own terms, while
+    /// clients stay.
+    pub fn is_for_another_program(&self, open: &OpenRun, who: &Opener) -> bool {
+        let is_anew =
+            self.terms.is_clients() || self.terms.size != open.size || self.came.contains(&open.rank);
+        self.seats.is_empty() && !who.brings() && !open.is_client() && is_anew
+    }
+
+    /// An awaited rank, or client, has come; false when nobody awaits this process in that session.
     pub fn resume(&mut self, session: u64, process: u32) -> bool {
+        if let Some(client) = self.clients.get_mut(&session).filter(|c| c.who.here == process) {
+            return std::mem::replace(&mut client.awaited, false);
+        }
         match self.seats.get_mut(&session).filter(|s| s.awaited && s.who.here == process) {
             Some(seat) => {
                 seat.awaited = false;
@@ -156,6 +208,7 @@ impl Seats {
     /// Everything a session left is applied. Its seat is free when its connection ends; a rank that was
     /// awaited in vain has none, so its seat is free now.
     pub fn applied(&mut self, session: u64, clean: bool, now: Duration) {
+        self.clients.retain(|n, client| *n != session || !client.awaited);
         match self.seats.get_mut(&session) {
             Some(seat) if seat.awaited => {
                 self.seats.remove(&session);
@@ -173,6 +226,9 @@ impl Seats {
 
     /// The connection of a session has ended.
     pub fn leave(&mut self, session: u64, now: Duration) -> Option<Left> {
+        if let Some(client) = self.clients.remove(&session) {
+            return Some(Left { who: client.who, clean: true });
+        }
         let left = self.seats.remove(&session).map(|seat| Left { who: seat.who, clean: seat.clean });
         self.note_empty(now);
         left
@@ -184,14 +240,15 @@ impl Seats {
         }
     }
 
-    /// Whether all ranks came, and nobody is here any more.
+    /// Whether all ranks came, and none is here any more; or none was expected.
     pub fn have_all_left(&self) -> bool {
         self.seats.is_empty() && self.came.len() == self.terms.size as usize
     }
 
     /// Whether nobody has been here for so long that nobody is waited for.
     pub fn is_idle(&self, now: Duration) -> bool {
-        self.empty_since.is_some_and(|since| now.saturating_sub(since) > LATE_RANKS)
+        let is_over = self.empty_since.is_some_and(|since| now.saturating_sub(since) > LATE_RANKS);
+        is_over && self.clients.is_empty()
     }
 
     /// Ranks here that the launcher of a rank has started as another program.
@@ -336,6 +393,69 @@ mod tests {
                 && !seats.is_over_for(&open(0, 2), &who(12, 1), lives)
         );
         assert!(seats.is_over_for(&open(0, 3), &who(12, 1), lives));
+    }
+
+    fn client() -> OpenRun {
+        OpenRun { mode: Mode::ReadWrite, ..open(NO_RANK, 0) }
+    }
+
+    #[test]
+    fn clients_come_at_any_time_and_are_in_no_ranks_way() {
+        let mut seats = of_two();
+        let run = Path::new("/x.fb");
+        assert!(!seats.is_over_for(&client(), &who(30, 3), lives));
+        seats.may_join(run, &client(), &who(30, 3)).unwrap();
+        seats.take(8, &client(), who(30, 3));
+        assert_eq!((seats.clients(), seats.rank_of(8), seats.processes().len()), (1, None, 1));
+        seats.may_join(run, &open(0, 2), &who(10, 1)).unwrap();
+        let e = seats.may_join(run, &open(0, 3), &who(12, 1)).unwrap_err();
+        assert!(e.text().contains("with 2 by process 11"), "{e}");
+        seats.take(6, &open(0, 2), who(10, 1));
+        for session in [5, 6] {
+            seats.applied(session, true, NOW);
+            seats.leave(session, NOW);
+        }
+        assert!(seats.have_all_left() && seats.is_empty() && seats.clients() == 1);
+        assert!(!seats.is_idle(NOW + LATE_RANKS * 9), "a client is here");
+        // The next program has terms of its own, and the store stays open for the client.
+        let next = OpenRun { scratch: true, ..open(2, 3) };
+        assert!(!seats.is_over_for(&next, &who(12, 1), lives));
+        assert!(seats.is_for_another_program(&next, &who(12, 1)));
+        seats.may_join(run, &next, &who(12, 1)).unwrap();
+        seats.take(9, &next, who(12, 1));
+        assert!(
+            seats.size() == 3 && seats.lacks(0) && !seats.is_for_another_program(&open(0, 3), &who(13, 1))
+        );
+        assert!(seats.leave(8, NOW).is_some() && seats.clients() == 0);
+    }
+
+    #[test]
+    fn the_first_rank_beside_a_client_that_has_opened_the_run_sets_the_terms() {
+        let mut seats = Seats::new(Terms::of(&client(), &who(30, 3)), Vec::new(), NOW);
+        seats.take(1, &client(), who(30, 3));
+        assert!(seats.is_for_another_program(&open(1, 2), &who(11, 1)));
+        seats.may_join(Path::new("/x.fb"), &open(1, 2), &who(11, 1)).unwrap();
+        seats.take(2, &open(1, 2), who(11, 1));
+        assert!(seats.size() == 2 && !seats.have_all_left());
+        seats.leave(2, NOW);
+        assert!(!seats.have_all_left(), "rank 0 may come");
+        // A client alone is nobody to wait for when it has gone.
+        let mut alone = Seats::new(Terms::of(&client(), &who(30, 3)), Vec::new(), NOW);
+        alone.take(1, &client(), who(30, 3));
+        alone.leave(1, NOW);
+        assert!(alone.have_all_left());
+    }
+
+    #[test]
+    fn a_client_that_an_owner_left_comes_once_and_is_forgotten_when_it_has_died() {
+        let orphan = |session| Orphaned { session, rank: NO_RANK, who: who(30, 3) };
+        let terms = Terms::of(&open(0, 1), &who(10, 1));
+        let mut seats = Seats::new(terms, vec![orphan(1), orphan(2)], NOW);
+        assert!(seats.is_empty() && seats.clients() == 2 && seats.lacks(0));
+        assert!(!seats.resume(1, 31) && seats.resume(1, 30) && !seats.resume(1, 30));
+        seats.applied(1, false, NOW);
+        seats.applied(2, false, NOW);
+        assert_eq!(seats.clients(), 1, "its connection ends");
     }
 
     #[test]

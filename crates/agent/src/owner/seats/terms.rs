@@ -64,6 +64,11 @@ impl Terms {
         self.who.brings()
     }
 
+    /// Whether a client has opened the run, before any rank.
+    pub fn is_clients(&self) -> bool {
+        self.size == 0
+    }
+
     /// Whether another rank may join; `seats` are the ranks that are there, with their programs.
     pub fn admit<'a>(
         &'a self,

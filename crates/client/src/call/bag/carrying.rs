@@ -41,14 +41,14 @@ impl Driver {
     /// Goes on to bring what a task has written.
     pub(super) fn bring(&self, state: &mut State, index: u64, mut job: Job, mut returning: Returning) {
         let Returning { files, fetched, .. } = &mut returning;
-        let fetch = |still: Still| files::fetch(&self.inner, files, &job.files, fetched, still);
+        let fetch = |still: Still| files::fetch(&self.inner, files, job.files(), fetched, still);
         match self.carrying(true, fetch) {
             Ok(()) => {
                 let Returning { connection, returned, .. } = returning;
                 self.replied(state, index, job, (connection, returned));
             }
             Err(Sent::Not(e)) if e.code() == Code::Timeout => {
-                job.returning = Some(Box::new(returning));
+                job.rare().returning = Some(Box::new(returning));
                 state.jobs.insert(index, job);
                 state.unfinished.push(index);
                 self.basket.rouse();
@@ -57,7 +57,7 @@ impl Driver {
                 let Returning { connection, returned, .. } = returning;
                 connection.free(returned.chunks);
                 // What a second server has said meanwhile was not looked at.
-                if job.flights.iter().flatten().any(|flight| flight.pending.is_done()) {
+                if job.flights().any(|flight| flight.pending.is_done()) {
                     state.unfinished.push(index);
                     self.basket.rouse();
                 }
@@ -77,9 +77,9 @@ impl Driver {
         let effects = state.offer.as_ref().is_some_and(|offer| offer.signature.effects());
         let other = state.machine.is_under_way(index);
         match why {
-            _ if other => drop(state.jobs.insert(index, job)),
+            _ if other => state.jobs.insert(index, job),
             Sent::Lost(cause) | Sent::Unreached(cause) if !effects => {
-                job.lost = Some((connection.info.clone(), cause));
+                job.rare().lost = Some((connection.info.clone(), cause));
                 state.jobs.insert(index, job);
                 state.machine.again(index);
             }
@@ -98,9 +98,10 @@ impl Driver {
         }
         let is_going_on = state.is_any_busy();
         let patience = self.inner.patience_within(None).max(PATIENCE);
-        let Some(job) = state.jobs.get_mut(&index) else { return };
-        job.crowded = job.crowded.filter(|_| !is_going_on);
-        if !is_going_on && job.crowded.get_or_insert_with(Instant::now).elapsed() >= patience {
+        let Some(job) = state.jobs.get_mut(index) else { return };
+        let crowded = &mut job.rare().crowded;
+        *crowded = crowded.filter(|_| !is_going_on);
+        if !is_going_on && crowded.get_or_insert_with(Instant::now).elapsed() >= patience {
             let waited = format!("waited {} s in vain", patience.as_secs_f64());
             return state.fail(index, why.within(waited).within(&self.name));
         }
@@ -110,11 +111,11 @@ impl Driver {
 
     /// Brings the files of a task to a server, unless they are there.
     pub(super) fn carry(&self, connection: &Arc<Connection>, job: &mut Job) -> Result<Option<Carried>, Sent> {
-        match job.ready.take() {
-            _ if job.files.is_empty() => Ok(None),
+        match job.has_rare().and_then(|rare| rare.ready.take()) {
+            _ if job.files().is_empty() => Ok(None),
             Some(ready) if ready.is_at(connection) => Ok(Some(ready)),
             _ => self
-                .carrying(false, |still| files::carry(&self.inner, connection, &job.files, still))
+                .carrying(false, |still| files::carry(&self.inner, connection, job.files(), still))
                 .map(Some),
         }
     }

@@ -15,11 +15,12 @@ use forebay_types::directory::Incarnation;
 use forebay_types::{Code, Error, Result};
 
 use super::fates::TaskFate;
-use super::job::{End, Flight, Job, Returning, Sizes};
+use super::job::{End, Flight, Job, Returning};
 use super::knocks::Knocks;
 use super::losses;
 use super::machine::{Machine, Rules, Times};
 use super::results::results;
+use super::slab::Slab;
 use super::{Asks, BagOptions, PATIENCE, Space, Task, closed};
 use crate::call::args::{Arg, Value};
 use crate::call::attach::There;
@@ -58,10 +59,10 @@ pub(super) enum Held {
 
 pub(super) struct State {
     pub machine: Machine,
-    pub jobs: QuickMap<u64, Job>,
+    pub jobs: Slab<Job>,
     /// The service, once there was input.
     pub offer: Option<Arc<Offer>>,
-    ends: QuickMap<u64, End>,
+    ends: Slab<End>,
     /// The servers as the machine knows them.
     seats: Vec<Arc<Connection>>,
     /// Servers of the offer are being attached to.
@@ -139,9 +140,9 @@ impl Driver {
             status_fails: options.status_fails,
             state: Mutex::new(State {
                 machine: Machine::new(name, rules),
-                jobs: QuickMap::default(),
+                jobs: Slab::default(),
                 offer: None,
-                ends: QuickMap::default(),
+                ends: Slab::default(),
                 seats: Vec::new(),
                 attaching: false,
                 knocks: QuickMap::default(),
@@ -307,8 +308,8 @@ impl Driver {
         self.basket.take(&mut came);
         came.append(&mut state.unfinished);
         for index in came.drain(..) {
-            let Some(mut job) = state.jobs.remove(&index) else { continue };
-            match job.returning.take() {
+            let Some(mut job) = state.jobs.remove(index) else { continue };
+            match job.has_rare().and_then(|rare| rare.returning.take()) {
                 Some(returning) => self.bring(state, index, job, *returning),
                 None => self.take_reply(state, index, job),
             }
@@ -344,7 +345,7 @@ impl Driver {
         }
         match files {
             Some(files) if reply::found_no_room(&returned.reply) => {
-                job.ready = Some(files);
+                job.rare().ready = Some(*files);
                 let why = reply::why_failed(&self.name, &connection.info, &returned.reply);
                 connection.free(returned.chunks);
                 state.jobs.insert(index, job);
@@ -352,7 +353,7 @@ impl Driver {
             }
             Some(files) if !reply::has_failed(&returned.reply) => {
                 let fetched = Fetched::default();
-                self.bring(state, index, job, Returning { connection, files, returned, fetched });
+                self.bring(state, index, job, Returning { connection, files: *files, returned, fetched });
             }
             _ => self.replied(state, index, job, (connection, returned)),
         }
@@ -379,8 +380,12 @@ impl Driver {
         let fate = if code == 0 && !is_bad { TaskFate::Done } else { TaskFate::Failed };
         job.give_up();
         state.machine.over(index, fate, job.results(&returned));
-        let sizes = Sizes { given: job.given, args: job.args, files: job.files };
-        state.ends.insert(index, End::Reply(connection, returned, sizes));
+        let end = End::Reply(
+            connection,
+            Returned { reply: spare::compact(returned.reply), ..returned },
+            job.sizes(),
+        );
+        state.ends.insert(index, end);
     }
 
     fn look_at_servers(&self, state: &mut State) {
@@ -485,7 +490,7 @@ impl Driver {
     /// has told how it died.
     fn deaths_of(&self, state: &State, index: u64, told: &mut Option<(Incarnation, String)>) -> String {
         let deaths = state.machine.deaths(index);
-        let Some((info, cause)) = state.jobs.get(&index).and_then(|job| job.lost.as_ref()) else {
+        let Some((info, cause)) = state.jobs.get(index).and_then(Job::lost) else {
             return String::new();
         };
         if deaths == 0 {
@@ -516,11 +521,9 @@ impl Driver {
         self.inner.failed_behind(&connection.info);
         state.looked = None;
         let over = state.machine.lost(key, self.now());
-        for job in state.jobs.values_mut() {
-            let is_there = |flight: &Flight| Arc::ptr_eq(&flight.connection, connection);
-            if let Some(flight) = job.flights.iter_mut().find(|f| f.as_ref().is_some_and(is_there)) {
-                *flight = None;
-                job.lost = Some((connection.info.clone(), cause.clone()));
+        for (_, job) in state.jobs.iter_mut() {
+            if job.take_flight(|flight| Arc::ptr_eq(&flight.connection, connection)).is_some() {
+                job.rare().lost = Some((connection.info.clone(), cause.clone()));
             }
         }
         let cause = if over.is_empty() { cause } else { self.inner.with_obituary(cause, &connection.info) };
@@ -567,7 +570,7 @@ impl Driver {
                 };
                 match places.and_then(fit) {
                     Ok(mut args) => {
-                        for (place, arg) in args.iter_mut().zip(&sizes.args) {
+                        for (place, arg) in args.iter_mut().zip(&*sizes.args) {
                             if let Arg::Ref(..) = arg {
                                 *place = arg.without_bytes();
                             }
@@ -606,7 +609,7 @@ impl Driver {
     }
 
     fn abandon(&self, state: &mut State, index: u64) {
-        if let Some(mut job) = state.jobs.remove(&index) {
+        if let Some(mut job) = state.jobs.remove(index) {
             job.give_up();
             state.spend(job.args);
         }
@@ -629,7 +632,7 @@ impl Driver {
             state.machine.cancel(index);
             self.abandon(&mut state, index);
         }
-        for (_, end) in std::mem::take(&mut state.ends) {
+        for end in std::mem::take(&mut state.ends).into_entries() {
             if let End::Reply(connection, returned, sizes) = end {
                 connection.free(returned.chunks);
                 state.spend(sizes.args);
@@ -672,12 +675,12 @@ impl State {
     }
 
     /// References are let go later.
-    fn spend(&mut self, args: Vec<Arg<'static>>) {
+    fn spend(&mut self, args: Box<[Arg<'static>]>) {
         self.spent.extend(args.into_iter().filter(|arg| matches!(arg, Arg::Ref(..))));
     }
 
     pub fn fail(&mut self, index: u64, why: Error) {
-        if let Some(job) = self.jobs.remove(&index) {
+        if let Some(job) = self.jobs.remove(index) {
             self.spend(job.args);
         }
         self.machine.over(index, TaskFate::Failed, 0);
@@ -723,7 +726,7 @@ impl Visit<'_> {
         }
         if let Some(index) = state.machine.deliver() {
             let end =
-                state.ends.remove(&index).ok_or_else(|| Error::internal("a task is over without an end"))?;
+                state.ends.remove(index).ok_or_else(|| Error::internal("a task is over without an end"))?;
             return Ok(Held::Task(Ended { index, end }));
         }
         Ok(match state.machine.is_over() {

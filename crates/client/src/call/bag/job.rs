@@ -12,17 +12,25 @@ use crate::call::files::{self, Carried, Fetched, LocalFile};
 use crate::call::reply::{self, Printed};
 use crate::call::transfer::OwnCopy;
 
-/// A task with its arguments, until it is over.
+/// A task with its arguments, until it is over. There may be many, so what few have stands elsewhere.
 pub(super) struct Job {
     /// Those that are passed, without bytes but for references.
-    pub args: Vec<Arg<'static>>,
-    pub kept: Vec<Option<OwnCopy>>,
-    pub given: Vec<Given>,
+    pub args: Box<[Arg<'static>]>,
+    pub kept: Box<[Option<OwnCopy>]>,
+    pub given: Box<[Given]>,
+    /// Where it was sent.
+    flight: Option<Flight>,
+    rare: Option<Box<Rare>>,
+}
+
+/// What few tasks have.
+#[derive(Default)]
+pub(super) struct Rare {
     pub files: Vec<LocalFile>,
     /// Its files at a server that had no room for it when they were there.
     pub ready: Option<Carried>,
-    /// Where it was sent; at the end of a bag, to two servers.
-    pub flights: [Option<Flight>; 2],
+    /// A second server to which it was sent, at the end of a bag.
+    second: Option<Flight>,
     /// The last server that was lost while it had this task, and how.
     pub lost: Option<(Arc<ServerInfo>, Error)>,
     /// Its reply, while what it wrote is on its way.
@@ -38,7 +46,7 @@ pub(super) struct Flight {
     pub pending: Arc<Pending>,
     pub sent: Option<Instant>,
     /// Where its files are kept.
-    pub files: Option<Carried>,
+    pub files: Option<Box<Carried>>,
 }
 
 /// A reply whose files are on their way.
@@ -57,10 +65,10 @@ pub(super) enum End {
 
 /// What the results of a task are.
 pub(super) struct Sizes {
-    pub given: Vec<Given>,
+    pub given: Box<[Given]>,
     /// The arguments: of those that are references nothing comes back.
-    pub args: Vec<Arg<'static>>,
-    pub files: Vec<LocalFile>,
+    pub args: Box<[Arg<'static>]>,
+    pub files: Box<[LocalFile]>,
 }
 
 impl Job {
@@ -92,19 +100,9 @@ impl Job {
             false => Vec::new(),
         };
         let mut args = args.into_iter().enumerate();
-        let mut job = Job {
-            args: Vec::new(),
-            kept: Vec::new(),
-            given,
-            files,
-            ready: None,
-            flights: [None, None],
-            lost: None,
-            returning: None,
-            crowded: None,
-        };
+        let (mut without, mut kept_of) = (Vec::with_capacity(given.len()), Vec::with_capacity(given.len()));
         let mut bytes = 0;
-        for (param, given) in signature.passed().zip(&job.given) {
+        for (param, given) in signature.passed().zip(&given) {
             let arg = if all || param.is_sent() { args.next() } else { None };
             let (arg, kept) = match arg {
                 None if param.is_sent() => return Err(Error::internal("an argument is missing")),
@@ -116,31 +114,77 @@ impl Job {
                 // It has said what it is.
                 _ => (nothing(given), None),
             };
-            job.args.push(arg);
-            job.kept.push(kept);
+            without.push(arg);
+            kept_of.push(kept);
         }
-        Ok((job, bytes))
+        let rare = (!files.is_empty()).then(|| Box::new(Rare { files, ..Rare::default() }));
+        let (args, kept, given) = (without.into(), kept_of.into(), given.into());
+        Ok((Job { args, kept, given, flight: None, rare }, bytes))
+    }
+
+    /// What few tasks have, if this one has some of it.
+    pub fn has_rare(&mut self) -> Option<&mut Rare> {
+        self.rare.as_deref_mut()
+    }
+
+    /// What few tasks have, and this one has from now on.
+    pub fn rare(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
+    }
+
+    pub fn files(&self) -> &[LocalFile] {
+        self.rare.as_ref().map_or(&[], |rare| &rare.files)
+    }
+
+    /// The last server that was lost while it had this task, and how.
+    pub fn lost(&self) -> Option<&(Arc<ServerInfo>, Error)> {
+        self.rare.as_ref()?.lost.as_ref()
+    }
+
+    /// It was sent, to one server more.
+    pub fn flies(&mut self, flight: Flight) {
+        match self.flight {
+            None => self.flight = Some(flight),
+            Some(_) => self.rare().second = Some(flight),
+        }
+    }
+
+    /// Where it was sent.
+    pub fn flights(&self) -> impl Iterator<Item = &Flight> {
+        let second = self.rare.as_ref().and_then(|rare| rare.second.as_ref());
+        self.flight.iter().chain(second)
+    }
+
+    /// A flight of it, which it has no more.
+    pub fn take_flight(&mut self, is_it: impl Fn(&Flight) -> bool) -> Option<Flight> {
+        let second = self.rare.as_mut().map(|rare| &mut rare.second);
+        [&mut self.flight].into_iter().chain(second).find_map(|flight| flight.take_if(|f| is_it(f)))
     }
 
     /// The flight of it that is over, if one is.
     pub fn landed(&mut self) -> Option<Flight> {
-        let is_over = |flight: &&mut Option<Flight>| flight.as_ref().is_some_and(|f| f.pending.is_done());
-        self.flights.iter_mut().find(is_over)?.take()
+        self.take_flight(|flight| flight.pending.is_done())
     }
 
     /// Nobody waits for it any more.
     pub fn give_up(&mut self) {
-        for flight in self.flights.iter_mut().filter_map(Option::take) {
+        while let Some(flight) = self.take_flight(|_| true) {
             flight.connection.abandon(flight.id, &flight.pending);
         }
-        if let Some(returning) = self.returning.take() {
+        if let Some(returning) = self.has_rare().and_then(|rare| rare.returning.take()) {
             returning.connection.free(returning.returned.chunks);
         }
     }
 
+    /// What is needed to read its results.
+    pub fn sizes(self) -> Sizes {
+        let files = self.rare.map(|rare| rare.files.into()).unwrap_or_default();
+        Sizes { given: self.given, args: self.args, files }
+    }
+
     /// How many bytes of results a reply to it keeps.
     pub fn results(&self, returned: &Returned) -> u64 {
-        let arrays = self.given.iter().zip(&self.args).filter_map(|(given, arg)| match (given, arg) {
+        let arrays = self.given.iter().zip(&*self.args).filter_map(|(given, arg)| match (given, arg) {
             (_, Arg::Ref(..)) => None,
             (Given::Array { meta, .. }, _) => meta.bytes().ok(),
             _ => None,
@@ -166,7 +210,7 @@ impl Sizes {
         &'s self,
         signature: &'s Signature,
     ) -> impl Iterator<Item = (&'s Param, &'s Given, &'s Arg<'static>)> {
-        signature.passed().zip(&self.given).zip(&self.args).map(|((param, given), arg)| (param, given, arg))
+        signature.passed().zip(&*self.given).zip(&*self.args).map(|((param, given), arg)| (param, given, arg))
     }
 }
 
@@ -182,5 +226,17 @@ fn nothing(given: &Given) -> Arg<'static> {
     match given {
         Given::Array { meta, .. } => Arg::In(*meta, &[]),
         _ => Arg::Bytes(&[]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::call::bag::tasks::Task;
+
+    #[test]
+    fn a_task_that_has_nothing_rare_is_small_wherever_it_is_kept() {
+        let sizes = [size_of::<Option<Task>>(), size_of::<Option<Job>>(), size_of::<Option<End>>()];
+        assert!(sizes.iter().zip([72, 112, 112]).all(|(size, most)| *size <= most), "{sizes:?}");
     }
 }

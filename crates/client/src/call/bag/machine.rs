@@ -27,13 +27,13 @@ mod doubles;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use forebay_link::QuickMap;
 use forebay_types::directory::ServerInfo;
 
 use super::Space;
 use super::fates::{Fates, TaskFate};
 use super::question::{Candidate, Question};
 use super::servers::{Server, ServerKey};
+use super::slab::Slab;
 use super::tail::Lengths;
 use super::tasks::{Place, Task, turn};
 use crate::call::LIVES;
@@ -108,7 +108,7 @@ pub struct Counts {
 pub(super) struct Machine {
     service: String,
     rules: Rules,
-    tasks: QuickMap<u64, Task>,
+    tasks: Slab<Task>,
     waiting: VecDeque<u64>,
     suspects: VecDeque<u64>,
     /// Those that wait for one server, in their order.
@@ -143,7 +143,7 @@ impl Machine {
         Machine {
             service: service.to_owned(),
             rules,
-            tasks: QuickMap::default(),
+            tasks: Slab::default(),
             waiting: VecDeque::new(),
             suspects: VecDeque::new(),
             bound: BTreeMap::new(),
@@ -298,14 +298,9 @@ impl Machine {
     /// A server was lost and lives: nothing has died of its tasks.
     fn clear_suspects_of(&mut self, key: ServerKey) {
         let mut cleared = Vec::new();
-        for (index, task) in &mut self.tasks {
-            if task.under != Some(key) {
-                continue;
-            }
-            task.under = None;
-            task.deaths -= 1;
-            if task.deaths == 0 && task.place == Place::Waiting {
-                cleared.push(*index);
+        for (index, task) in self.tasks.iter_mut() {
+            if task.clear_of(key) && task.place == Place::Waiting {
+                cleared.push(index);
             }
         }
         for index in cleared {
@@ -334,7 +329,7 @@ impl Machine {
 
     /// Servers that died when a task had begun there.
     pub fn deaths(&self, index: u64) -> u8 {
-        self.tasks.get(&index).map_or(0, |task| task.deaths)
+        self.tasks.get(index).map_or(0, Task::deaths)
     }
 
     /// Whether a task waits and no server would take it, however long.
@@ -354,7 +349,7 @@ impl Machine {
 
     /// Whether one server alone can run that task.
     pub fn is_bound(&self, index: u64) -> bool {
-        self.tasks.get(&index).is_some_and(|task| task.home.is_some())
+        self.tasks.get(index).is_some_and(|task| task.home().is_some())
     }
 
     /// How many tasks a server may have.
@@ -368,7 +363,11 @@ impl Machine {
 
     /// The size of the task that is to be placed next.
     fn next_size(&self) -> Size {
-        self.waiting.front().and_then(|index| self.tasks.get(index)).map(|task| task.size).unwrap_or_default()
+        self.waiting
+            .front()
+            .and_then(|index| self.tasks.get(*index))
+            .map(|task| task.size)
+            .unwrap_or_default()
     }
 
     /// How long a task of that size is expected to run there.
@@ -417,7 +416,7 @@ impl Machine {
         let (key, index, server) = self.bound.iter().find_map(|(key, queue)| {
             let index = *queue.front()?;
             let server = self.servers.iter().position(|s| s.key == *key)?;
-            let (there, size) = (&self.servers[server], self.tasks.get(&index)?.size);
+            let (there, size) = (&self.servers[server], self.tasks.get(index)?.size);
             let takes = Some(*key) != self.reserved && !there.is_closed && !self.has_suspect(there);
             (takes && self.view(there, size, now).has_room()).then_some((*key, index, server))
         })?;
@@ -433,7 +432,7 @@ impl Machine {
 
     /// A suspect goes to a server that has nothing else; while there is none, one is kept free of others.
     fn place_suspect(&mut self, now: Ns) -> Result<(u64, ServerKey), Option<ServerKey>> {
-        let waits = |index: &u64| self.tasks.get(index).is_some_and(|task| now < task.last + TOGETHER);
+        let waits = |index: &u64| self.tasks.get(*index).is_some_and(|task| now < task.last() + TOGETHER);
         let Some(at) = self.suspects.iter().position(|index| !waits(index)) else { return Err(None) };
         let index = self.suspects[at];
         let open = self.servers.iter().enumerate().filter(|(_, s)| s.takes_any() && s.is_open(now));
@@ -451,7 +450,7 @@ impl Machine {
         let server = &mut self.servers[server];
         let alone = server.under_way.is_empty();
         server.begin(index, expected, now);
-        if let Some(task) = self.tasks.get_mut(&index) {
+        if let Some(task) = self.tasks.get_mut(index) {
             (task.place, task.alone, task.sent) = (Place::At(server.key), alone, now);
         }
         self.counts.under_way += 1;
@@ -460,7 +459,7 @@ impl Machine {
 
     /// How long a task is expected to run at a server, if its service says what calls cost.
     fn expects(&self, index: u64, server: usize) -> Option<Ns> {
-        let size = self.tasks.get(&index)?.size;
+        let size = self.tasks.get(index)?.size;
         size.cost()?;
         self.expected(size, &self.servers[server]).map(|ns| (ns as Ns).max(1))
     }
@@ -492,7 +491,8 @@ impl Machine {
 
     /// The next task, as a rule sees it.
     fn next_task(&self) -> TaskView<'_> {
-        let bytes = self.waiting.front().and_then(|index| self.tasks.get(index)).map_or(0, |task| task.bytes);
+        let bytes =
+            self.waiting.front().and_then(|index| self.tasks.get(*index)).map_or(0, |task| task.bytes);
         let cost = self.next_size().cost();
         TaskView { service: &self.service, bytes, cost, waiting: self.waiting.len() }
     }
@@ -521,12 +521,12 @@ impl Machine {
     }
 
     fn is_suspect(&self, index: u64) -> bool {
-        self.tasks.get(&index).is_some_and(|task| task.deaths > 0)
+        self.tasks.get(index).is_some_and(|task| task.deaths() > 0)
     }
 
     /// Whether the times of a task are to be taken.
     pub fn is_timed(&self, index: u64) -> bool {
-        let size = self.tasks.get(&index).map(|task| task.size).unwrap_or_default();
+        let size = self.tasks.get(index).map(|task| task.size).unwrap_or_default();
         let is_short = |s: &Server| self.expected(size, s).is_some_and(|t| t < SHORT as f64);
         let short = self.servers.iter().all(is_short) && (size.cost().is_none() || self.paces.knows(size));
         !short || self.sent.is_multiple_of(SOMETIMES)
@@ -565,7 +565,7 @@ impl Machine {
 
     /// A task is at no server any more.
     fn take_from_all(&mut self, index: u64) {
-        while let Some(Task { place: Place::At(key), .. }) = self.tasks.get(&index) {
+        while let Some(Task { place: Place::At(key), .. }) = self.tasks.get(index) {
             let key = *key;
             if !self.take_from_server(index, key) {
                 break;
@@ -575,8 +575,8 @@ impl Machine {
 
     /// A task has left that server: it is the second one's, if there is one.
     fn left(&mut self, index: u64, key: ServerKey) {
-        let Some(task) = self.tasks.get_mut(&index) else { return };
-        match task.second.take() {
+        let Some(task) = self.tasks.get_mut(index) else { return };
+        match task.take_second() {
             Some(second) if second != key => task.place = Place::At(second),
             Some(_) => {}
             None => {
@@ -588,19 +588,19 @@ impl Machine {
 
     /// Whether a server has that task.
     pub fn is_under_way(&self, index: u64) -> bool {
-        self.tasks.get(&index).is_some_and(|task| matches!(task.place, Place::At(_)))
+        self.tasks.get(index).is_some_and(|task| matches!(task.place, Place::At(_)))
     }
 
     /// A task waits for a server, unless one has it still.
     fn wait_again(&mut self, index: u64) {
-        let Some(task) = self.tasks.get_mut(&index) else { return };
+        let Some(task) = self.tasks.get_mut(index) else { return };
         if matches!(task.place, Place::At(_)) {
             return;
         }
         task.place = Place::Waiting;
-        let queue = match task.home {
+        let queue = match task.home() {
             Some(home) => self.bound.entry(home).or_default(),
-            None if task.deaths > 0 => &mut self.suspects,
+            None if task.deaths() > 0 => &mut self.suspects,
             None => return self.wait_in_turn(index),
         };
         let at = queue.partition_point(|other| *other < index);
@@ -612,7 +612,7 @@ impl Machine {
         if !self.take_from_server(index, key) {
             return;
         }
-        let size = self.tasks.get(&index).map(|task| task.size).unwrap_or_default();
+        let size = self.tasks.get(index).map(|task| task.size).unwrap_or_default();
         // As it was expected before this one told.
         let unit = self.unit(size);
         if let Some(server) = self.servers.iter_mut().find(|s| s.key == key) {
@@ -623,7 +623,7 @@ impl Machine {
                 if let Some(unit) = unit {
                     self.lengths.learn(&server.speed, ran, unit);
                 }
-                if self.tasks.get(&index).is_some_and(|task| task.alone) {
+                if self.tasks.get(index).is_some_and(|task| task.alone) {
                     server.speed.took_beside(total.saturating_sub(ran).saturating_sub(waited));
                 }
             }
@@ -638,12 +638,12 @@ impl Machine {
 
     /// A task has ended, with so many bytes of results.
     pub fn over(&mut self, index: u64, fate: TaskFate, results: u64) {
-        let Some(task) = self.tasks.get(&index) else { return };
+        let Some(task) = self.tasks.get(index) else { return };
         if task.place == Place::Over {
             return;
         }
         self.take_from_all(index);
-        let Some(task) = self.tasks.get_mut(&index) else { return };
+        let Some(task) = self.tasks.get_mut(index) else { return };
         task.place = Place::Over;
         self.bytes = self.bytes - task.bytes + results;
         self.kept += results;
@@ -679,13 +679,13 @@ impl Machine {
                 over.push((index, Verdict::Unknown));
                 continue;
             }
-            let Some(task) = self.tasks.get_mut(&index) else { continue };
+            let Some(task) = self.tasks.get_mut(index) else { continue };
             // Those that had not begun have done nothing.
             let had_begun = place < workers;
             if had_begun {
-                (task.deaths, task.last, task.under) = (task.deaths + 1, now, Some(key));
+                task.died_at(key, now);
             }
-            match task.deaths >= LIVES && task.place == Place::Nowhere {
+            match task.deaths() >= LIVES && task.place == Place::Nowhere {
                 true => over.push((index, Verdict::Kills)),
                 false => self.wait_again(index),
             }
@@ -700,7 +700,7 @@ impl Machine {
 
     /// A task is not wanted any more. False when it is over already.
     pub fn cancel(&mut self, index: u64) -> bool {
-        let Some(task) = self.tasks.get(&index) else { return false };
+        let Some(task) = self.tasks.get(index) else { return false };
         match task.place {
             Place::Over => return false,
             Place::Waiting => {
@@ -717,7 +717,7 @@ impl Machine {
     /// Whether [`Machine::deliver`] has something.
     pub fn has_ready(&self) -> bool {
         match self.rules.ordered {
-            true => self.tasks.get(&self.next).is_some_and(|task| task.place == Place::Over),
+            true => self.tasks.get(self.next).is_some_and(|task| task.place == Place::Over),
             false => !self.ready.is_empty(),
         }
     }
@@ -732,7 +732,7 @@ impl Machine {
             false => self.ready.pop_front()?,
         };
         self.next += 1;
-        let task = self.tasks.remove(&index)?;
+        let task = self.tasks.remove(index)?;
         self.bytes -= task.bytes;
         self.kept -= task.bytes;
         Some(index)
@@ -754,7 +754,7 @@ impl Machine {
 
     /// Tasks that were pulled and not handed out.
     pub fn open(&self) -> impl Iterator<Item = u64> {
-        self.tasks.keys().copied()
+        self.tasks.iter().map(|(index, _)| index)
     }
 }
 

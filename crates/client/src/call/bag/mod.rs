@@ -33,6 +33,7 @@ mod machine;
 mod question;
 mod results;
 mod servers;
+mod slab;
 mod tail;
 mod tasks;
 

@@ -39,7 +39,7 @@ pub(super) fn results(
     files::name_results(signature, &sizes.files, &mut values);
     drop(args);
     let mut values = values.into_iter();
-    let mut arrays = arrays.into_iter().zip(&sizes.given).zip(&sizes.args);
+    let mut arrays = arrays.into_iter().zip(&*sizes.given).zip(&*sizes.args);
     let mut out = Vec::new();
     for param in signature.params() {
         let array = if param.is_passed() { arrays.next() } else { None };

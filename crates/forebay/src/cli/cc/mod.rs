@@ -10,7 +10,7 @@ mod response;
 
 use clap::Args;
 use forebay::{Error, Result};
-use forebay_directives::{Language, translate, warnings};
+use forebay_directives::{Language, translate, unused, warnings};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -92,6 +92,7 @@ impl Cc {
         let given = Given { are_many, ..Given::sort(&words)? };
         let mut made = Vec::new();
         let mut faults = 0;
+        let mut texts = Vec::new();
         for (file, language) in &given.sources {
             let shown = file.to_string_lossy().into_owned();
             let source = SourceText::read(file)?;
@@ -108,6 +109,11 @@ impl Cc {
                     all.iter().for_each(|fault| eprintln!("{fault}"));
                 }
             }
+            texts.push((source.text, shown, language_there));
+        }
+        if given.is_whole() {
+            let texts: Vec<_> = texts.iter().map(|(text, file, of)| (&text[..], &file[..], *of)).collect();
+            unused(&texts).iter().for_each(|warning| eprintln!("{warning}"));
         }
         if faults > 0 {
             std::process::exit(1);
@@ -164,6 +170,15 @@ fn language_of(given: &Given, language: Language) -> Language {
 }
 
 impl Given {
+    /// Whether these are all sources of a program: nothing that was compiled before may use what they name.
+    fn is_whole(&self) -> bool {
+        let is_compiled = |word: &OsString| {
+            let end = Path::new(word).extension().and_then(OsStr::to_str);
+            end.is_some_and(|end| ["o", "a", "so"].contains(&end))
+        };
+        self.links && !self.print && !self.words.iter().any(is_compiled)
+    }
+
     fn sort(words: &[OsString]) -> Result<Given> {
         let mut given = Given { links: true, ..Given::default() };
         let mut words = words.iter();

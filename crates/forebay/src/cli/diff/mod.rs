@@ -7,7 +7,7 @@
 mod elements;
 mod report;
 
-use super::choice::{Choice, RowsOf, histories};
+use super::choice::{Choice, ChoiceKind, RowsOf, STEP_COLUMN, histories};
 use super::leftover::doubt;
 use super::out::{Out, Unit, bar};
 use elements::{Comparison, Tolerance, is_same_cell};
@@ -98,9 +98,16 @@ impl Diff {
     pub fn run(&self, out: &Out) -> Result<()> {
         let tolerance = self.tolerance()?;
         let (a, b) = (Side::open(&self.a)?, Side::open(&self.b)?);
+        let place = format!("{} and {}", a.place, b.place);
+        let (wanted, why): (&[ChoiceKind], &str) = match a.step.and(b.step) {
+            Some(_) => (&[ChoiceKind::Array], "two snapshots are compared; give two runs for it"),
+            None => (&ChoiceKind::ALL, ""),
+        };
+        let choice = self.choice.within(&[&a.run, &b.run], &place, wanted, why)?;
         let (bar, progress) = bar("comparing", Unit::Bytes);
         let mut compared = Compare {
             diff: self,
+            choice: &choice,
             tolerance,
             a: &a,
             b: &b,
@@ -127,7 +134,7 @@ impl Diff {
         let report = compared.report;
         bar.finish_and_clear();
         if report.compared() == 0 && !self.choice.names.is_empty() {
-            return Err(self.choice.nothing(&format!("{} or {}", a.place, b.place)));
+            return Err(self.choice.nothing(&place));
         }
         match report.end()? {
             true => Ok(()),
@@ -149,6 +156,7 @@ impl Diff {
 
 struct Compare<'a> {
     diff: &'a Diff,
+    choice: &'a Choice,
     tolerance: Option<Tolerance>,
     a: &'a Side,
     b: &'a Side,
@@ -168,7 +176,7 @@ fn both<K: Ord + Clone>(a: &[K], b: &[K]) -> (Vec<K>, Vec<(K, bool)>) {
 
 impl Compare<'_> {
     fn runs(&mut self) -> Result<()> {
-        let choice = &self.diff.choice;
+        let choice = self.choice;
         let steps = self.steps()?;
         if choice.outside() {
             if choice.names.is_empty() {
@@ -187,7 +195,7 @@ impl Compare<'_> {
 
     /// The snapshots that both have.
     fn steps(&mut self) -> Result<Vec<i64>> {
-        let choice = &self.diff.choice;
+        let choice = self.choice;
         let [a, b] = [self.a, self.b]
             .map(|side| -> Result<Vec<i64>> { choice.among(side.run.snapshots()?.numbers()?) });
         let (common, only) = both(&a?, &b?);
@@ -212,7 +220,7 @@ impl Compare<'_> {
 
     fn data_sets(&mut self) -> Result<()> {
         let list = |side: &Side| -> Result<BTreeMap<(String, i64), DataSet>> {
-            let all = side.run.list("*", None)?.into_iter().filter(|d| self.diff.choice.takes(&d.name));
+            let all = side.run.list("*", None)?.into_iter().filter(|d| self.choice.takes(&d.name));
             Ok(all.map(|d| ((d.name.clone(), d.set), d)).collect())
         };
         let (a, b) = (list(self.a)?, list(self.b)?);
@@ -236,7 +244,7 @@ impl Compare<'_> {
             self.facts(&a, &b)?;
         }
         let chosen = |kept: &Kept| -> Result<Vec<String>> {
-            Ok(kept.names()?.into_iter().filter(|name| self.diff.choice.takes(name)).collect())
+            Ok(kept.names()?.into_iter().filter(|name| self.choice.takes(name)).collect())
         };
         let (common, only) = both(&chosen(&a)?, &chosen(&b)?);
         for (name, in_a) in only {
@@ -253,7 +261,7 @@ impl Compare<'_> {
 
     /// What two snapshots of one number say beside their arrays.
     fn facts(&mut self, a: &Kept, b: &Kept) -> Result<()> {
-        if !self.diff.choice.names.is_empty() {
+        if !self.choice.names.is_empty() {
             return Ok(());
         }
         let of = Of::Snapshot(a.step());
@@ -295,6 +303,13 @@ impl Compare<'_> {
             self.report.value(of, "names of axes", &json!(a.dims), &json!(b.dims))?;
         }
         self.attributes(of, &a.attrs, &b.attrs)?;
+        for (kind, ours, theirs) in [
+            ("of its mesh", json!(a.mesh), json!(b.mesh)),
+            ("of its species", json!(a.species), json!(b.species)),
+        ] {
+            let said = |value: &Value| value.as_object().cloned().unwrap_or_default();
+            self.members(of, kind, &said(&ours), &said(&theirs))?;
+        }
         if (a.meta.dtype, a.meta.shape) != (b.meta.dtype, b.meta.shape) {
             self.done += a.nbytes;
             (self.progress)(self.done, self.total);
@@ -411,7 +426,7 @@ impl Compare<'_> {
 
     fn tables(&mut self) -> Result<()> {
         let chosen = |side: &Side| -> Result<Vec<String>> {
-            Ok(side.run.tables()?.into_iter().filter(|name| self.diff.choice.takes(name)).collect())
+            Ok(side.run.tables()?.into_iter().filter(|name| self.choice.takes(name)).collect())
         };
         let (common, only) = both(&chosen(self.a)?, &chosen(self.b)?);
         for (name, in_a) in only {
@@ -441,14 +456,18 @@ impl Compare<'_> {
         if a.columns() != b.columns() {
             return self.report.value(of, "columns", &json!(a.columns()), &json!(b.columns()));
         }
-        let names: Vec<&str> = a.columns().iter().map(|c| c.name.as_str()).collect();
+        let mut names: Vec<&str> = a.columns().iter().map(|c| c.name.as_str()).collect();
         let (mut ours, mut theirs) = (RowsOf::new(a), RowsOf::new(b));
+        if a.history() && b.history() {
+            names.push(STEP_COLUMN);
+            (ours, theirs) = (RowsOf::with_steps(a), RowsOf::with_steps(b));
+        }
         self.rows(of, &names, || Ok((ours.next()?, theirs.next()?)))
     }
 
     fn histories(&mut self) -> Result<()> {
         let chosen = |side: &Side| -> Result<Vec<String>> {
-            Ok(histories(&side.run)?.into_iter().filter(|title| self.diff.choice.takes(title)).collect())
+            Ok(histories(&side.run)?.into_iter().filter(|title| self.choice.takes(title)).collect())
         };
         let (common, only) = both(&chosen(self.a)?, &chosen(self.b)?);
         for (title, in_a) in only {

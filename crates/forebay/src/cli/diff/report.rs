@@ -190,6 +190,9 @@ impl<'a> Findings<'a> {
             true => format!("the same: {what}"),
             false => format!("{}: {what}", counted(self.count, "difference")),
         })?;
+        if is_same && self.unread > 0 {
+            self.out.line("arrays whose checksums agree were not read; --read-all reads their bytes")?;
+        }
         Ok(is_same)
     }
 }

@@ -9,7 +9,7 @@ mod variables;
 mod view;
 mod zarr;
 
-use super::choice::Choice;
+use super::choice::{Choice, ChoiceKind};
 use super::interrupt::Interrupt;
 use super::leftover::doubt;
 use super::out::{Out, Unit, bar};
@@ -76,7 +76,16 @@ impl Export {
         doubt(&run);
         let (bar, progress) = bar("exporting", Unit::Bytes);
         let interrupt = Interrupt::watch()?;
-        let job = Exporting { run: &run, place: &self.run, choice: &self.choice, interrupt, progress };
+        let (wanted, why): (&[ChoiceKind], &str) = match format {
+            "" => (&[ChoiceKind::Array], "a view shows arrays of snapshots; copy it with --to"),
+            "csv" => (&[ChoiceKind::Table], "--to csv holds tables; take --to npz, zarr, netcdf or text"),
+            "txt" => (&ChoiceKind::ALL, ""),
+            _ => {
+                (&[ChoiceKind::Array, ChoiceKind::DataSet], "this format holds arrays; take --to csv or text")
+            }
+        };
+        let choice = self.choice.within(&[&run], &self.run, wanted, why)?;
+        let job = Exporting { run: &run, place: &self.run, choice: &choice, interrupt, progress };
         let (path, what) = match (&self.view, format) {
             (Some(path), _) => (path.clone(), self.make(path, |tmp| view::write(&job, tmp, path))?),
             (None, ending) => {

@@ -26,7 +26,8 @@ const TAKEN: [&str; 9] = [
 
 /// Writes it.
 pub fn write(job: &Exporting, path: &Path) -> Result<Value> {
-    let variables = job.variables()?;
+    let mut variables = job.variables()?;
+    variables.add_points(job.run)?;
     let mut file = Gathered::create(path)?;
     let planned = plan(&variables)?;
     let mut places = Vec::new();
@@ -97,7 +98,7 @@ fn plan(variables: &Variables) -> Result<Vec<Planned>> {
         let meta = ArrayMeta { dtype, ..variable.meta()? };
         // The letters of texts are no axis.
         dims.truncate(forebay_types::axes(&meta).len());
-        let mut attrs = variable.of.attrs.clone();
+        let mut attrs = variables.attributes(variable);
         attrs.retain(|key, _| !TAKEN.contains(&key.as_str()));
         if variable.of.meta.dtype == DType::Bool {
             attrs.insert("dtype".to_owned(), json!("bool"));

@@ -1,8 +1,13 @@
 //! Where an export goes: it is made beside the target under another name, made durable, and renamed when it is whole.
 
+use super::super::making;
 use forebay::{Code, Error, Result};
+use forebay_store::layout::CATALOG;
 use std::fs::File;
 use std::path::{Path, PathBuf};
+
+/// How the name of one ends.
+const ENDING: &str = ".tmp";
 
 /// A file or directory in the making.
 pub struct Destination {
@@ -25,9 +30,12 @@ impl Destination {
                 format!("there is no directory {0}; make {0} first", above.display()),
             ));
         }
-        let tmp = above.join(format!("{}.{}.tmp", name.to_string_lossy(), std::process::id()));
+        outside_of_runs(path, above)?;
+        let name = name.to_string_lossy();
+        let tmp = making::place(above, &name, ENDING);
         let target = Destination { path: path.to_owned(), tmp, force, is_named: false };
         target.check()?;
+        making::left(above, &name, ENDING).iter().for_each(|left| making::remove(left));
         Ok(target)
     }
 
@@ -94,9 +102,21 @@ impl Destination {
 impl Drop for Destination {
     fn drop(&mut self) {
         if !self.is_named {
-            // What cannot be removed stays under a name that says what it is.
-            let _ = std::fs::remove_file(&self.tmp).or_else(|_| std::fs::remove_dir_all(&self.tmp));
+            making::remove(&self.tmp);
         }
+    }
+}
+
+/// Refuses a place within a run: an export replaces nothing of what a run is made of.
+fn outside_of_runs(path: &Path, above: &Path) -> Result<()> {
+    let whole = above.canonicalize().map_err(|e| Error::io(format!("cannot use {}", above.display()), e))?;
+    match whole.ancestors().find(|dir| dir.join(CATALOG).is_file()) {
+        None => Ok(()),
+        Some(run) => Err(Error::bad(format!(
+            "{} is within the run {}, which has that directory for itself; give a place outside of runs",
+            path.display(),
+            run.display()
+        ))),
     }
 }
 

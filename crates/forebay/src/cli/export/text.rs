@@ -79,9 +79,10 @@ impl Text<'_> {
         for name in run.tables()?.into_iter().filter(|name| choice.takes(name)) {
             let table = run.table(&name, TableOptions::default())?;
             let attrs = run.attrs(&Target::Table { name: name.clone() })?;
-            let head = TableHead { name, columns: table.columns().to_vec(), history: table.history(), attrs };
+            let (columns, history) = (table.columns().to_vec(), table.history());
+            let head = TableHead { name, columns, history, steps: history, attrs };
             self.put(&section("table", &head)?)?;
-            let mut rows = RowsOf::new(&table);
+            let mut rows = if history { RowsOf::with_steps(&table) } else { RowsOf::new(&table) };
             while let Some(cells) = rows.next()? {
                 self.put(&row(&cells))?;
             }
@@ -98,6 +99,7 @@ impl Text<'_> {
                 name: title,
                 columns: declared.collect(),
                 history: true,
+                steps: false,
                 attrs: Default::default(),
             };
             self.put(&section("history", &head)?)?;
@@ -122,6 +124,8 @@ impl Text<'_> {
             units: of.units.clone(),
             dims: of.dims.clone(),
             attrs: of.attrs.clone(),
+            mesh: of.mesh.clone(),
+            species: of.species.clone(),
             ..ArrayHead::new(&of.name, &of.meta)
         };
         self.put(&section(word, &head)?)?;

@@ -4,12 +4,15 @@
 //!  snapshots 0, 10, 20 with E (4, 8)     ->  E      (3, 4, 8)   step 0, 10, 20
 //!  and x (5,), x (6,), x (7,)            ->  x@0 (5,)   x@10 (6,)   x@20 (7,)
 //!  a data set wave outside snapshots     ->  wave
+//!  a mesh with spacing and origin        ->  rho, and x and y: where its points are
 //! ```
 
 use super::super::choice::{Choice, names_in_snapshots};
 use super::super::interrupt::Interrupt;
-use forebay::{ArrayMeta, DataSet, Order, Result, Run, Selection, Shape, Which};
+use forebay::{ArrayMeta, DType, DataSet, Mesh, Order, Result, Run, Selection, Shape, Which};
 use forebay_store::SeriesStep;
+use forebay_types::{axes, axis_path};
+use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Bytes of an array that are in memory at a time.
@@ -26,6 +29,8 @@ pub enum Origin {
     One(Which),
     /// One array of each of these snapshots; none: it has no such array, and NaN stands for it.
     Steps(Vec<Option<i64>>),
+    /// Points of a mesh along one of its axes: the first one, and the distance from one to the next.
+    Points(f64, f64),
 }
 
 /// An array as it is exported.
@@ -63,7 +68,7 @@ impl Variable {
     /// How many arrays it is made of.
     pub fn count(&self) -> usize {
         match &self.origin {
-            Origin::One(_) => 1,
+            Origin::One(_) | Origin::Points(..) => 1,
             Origin::Steps(steps) => steps.len(),
         }
     }
@@ -82,6 +87,17 @@ impl Variable {
                 Some(step) => Which::Step(step),
                 None => return self.nan(interrupt, take),
             },
+            Origin::Points(first, apart) => {
+                let count = self.of.nbytes / 8;
+                for from in (0..count).step_by(PART as usize / 8) {
+                    interrupt.check()?;
+                    let part = from..count.min(from + PART / 8);
+                    let bytes: Vec<u8> =
+                        part.flat_map(|n| (first + n as f64 * apart).to_le_bytes()).collect();
+                    take(&bytes)?;
+                }
+                return Ok(());
+            }
         };
         run.slabs_row_major(&self.of.name, which, &self.of.meta, PART, &mut |bytes| {
             interrupt.check()?;
@@ -148,7 +164,7 @@ impl Variables {
     ) -> Result<()> {
         let Found { mut of, first, over } = array;
         let name = of.name.clone();
-        if is_coordinate && of.dims.is_empty() && of.meta.shape.rank() == 1 {
+        if is_coordinate && of.dims.is_empty() && axes(&of.meta).len() == 1 {
             of.dims = vec![name[group_of(&name).len()..].to_owned()];
         }
         let has_nan = of.meta.dtype.nan().is_some();
@@ -178,6 +194,68 @@ impl Variables {
         Ok(())
     }
 
+    /// Adds where the points of meshes are: the coordinates of their axes that no array gives. Where a mesh lies elsewhere
+    /// from snapshot to snapshot, or two of them share an axis and differ, there is none.
+    pub fn add_points(&mut self, run: &Run) -> Result<()> {
+        let snapshots = run.snapshots()?;
+        let mut found: BTreeMap<String, Option<(u64, f64, f64)>> = BTreeMap::new();
+        for variable in &self.all {
+            let said = |mesh: &Mesh| !mesh.spacing.is_empty() || !mesh.origin.is_empty();
+            let Some(mesh) = variable.of.mesh.as_ref().filter(|mesh| said(mesh)) else { continue };
+            let mut stays = true;
+            if let Origin::Steps(steps) = &variable.origin {
+                for step in steps.iter().flatten() {
+                    let there = snapshots.at(*step)?.dataset(&variable.of.name)?.mesh;
+                    stays &= there.is_some_and(|m| (&m.spacing, &m.origin) == (&mesh.spacing, &mesh.origin));
+                }
+            }
+            for (axis, (dim, extent)) in variable.of.dims.iter().zip(axes(&variable.of.meta)).enumerate() {
+                let at = |list: &[f64], usual| list.get(axis).copied().unwrap_or(usual);
+                let line = (*extent, at(&mesh.origin, 0.0), at(&mesh.spacing, 1.0));
+                let known = found.entry(axis_path(&variable.key, dim)).or_insert(Some(line));
+                if !stays || *known != Some(line) {
+                    *known = None;
+                }
+            }
+        }
+        let mut taken: BTreeSet<String> = self.all.iter().map(|v| v.key.clone()).collect();
+        taken.extend([STEP.to_owned(), TIME.to_owned()]);
+        for (key, line) in found {
+            let Some((extent, first, apart)) = line.filter(|_| !meets(&taken, &key)) else { continue };
+            let meta = ArrayMeta::new(DType::F64, Shape::new(&[extent])?);
+            let dims = vec![key[group_of(&key).len()..].to_owned()];
+            let of = DataSet {
+                name: key.clone(),
+                set: 0,
+                nbytes: meta.bytes()?,
+                meta,
+                units: String::new(),
+                attrs: Default::default(),
+                dims,
+                mesh: None,
+                species: None,
+                version: 0,
+                stats: None,
+            };
+            taken.insert(key.clone());
+            self.all.push(Variable { key, of, origin: Origin::Points(first, apart) });
+        }
+        Ok(())
+    }
+
+    /// The attributes of an array: its own, where in its cell a mesh is, and that its snapshots have times.
+    pub fn attributes(&self, variable: &Variable) -> Map<String, Value> {
+        let mut attrs = variable.of.attrs.clone();
+        if let Some(mesh) = variable.of.mesh.as_ref().filter(|mesh| !mesh.position.is_empty()) {
+            attrs.entry("position").or_insert_with(|| json!(mesh.position));
+        }
+        if matches!(variable.origin, Origin::Steps(_)) {
+            // As CF has it: a coordinate that is not called as its axis is named.
+            attrs.entry("coordinates").or_insert_with(|| json!(TIME));
+        }
+        attrs
+    }
+
     /// What the axes of each array are called: as the array names them, else by their length. In one group an axis of one
     /// name has one length, and the array of that name, if there is one, is its coordinate.
     pub fn axes(&self) -> Result<Vec<Vec<String>>> {
@@ -198,8 +276,8 @@ impl Variables {
                 let name = name.unwrap_or_else(|| format!("size_{extent}"));
                 let is_free = |dim: &String| {
                     let path = format!("{group}{dim}");
-                    let is_coordinate =
-                        |v: &&Variable| v.meta().is_ok_and(|m| m.shape.extents() == [*extent]);
+                    // The letters of texts are no axis.
+                    let is_coordinate = |v: &&Variable| v.meta().is_ok_and(|m| axes(&m) == [*extent]);
                     let length = known.get(&(group.to_owned(), dim.clone()));
                     !dims.contains(dim)
                         && length.is_none_or(|n| n == extent)

@@ -7,7 +7,7 @@
 //!  two_stream.zarr/E/c/0/0/0          the first snapshot, little endian, row-major
 //! ```
 
-use super::variables::{Origin, STEP, Variable};
+use super::variables::{Origin, STEP, Variable, Variables};
 use super::{Exporting, made, wrong};
 use forebay::{ArrayMeta, DType, Error, Result, Target};
 use serde_json::{Map, Value, json};
@@ -25,7 +25,8 @@ pub fn is_ours(dir: &Path) -> bool {
 
 /// Writes it.
 pub fn write(job: &Exporting, path: &Path) -> Result<Value> {
-    let variables = job.variables()?;
+    let mut variables = job.variables()?;
+    variables.add_points(job.run)?;
     let attrs = job.run.attrs(&Target::Run)?;
     make_dir(path)?;
     group(path, attrs)?;
@@ -43,7 +44,7 @@ pub fn write(job: &Exporting, path: &Path) -> Result<Value> {
         }
         // A chunk has at least one element along each axis.
         chunk.iter_mut().for_each(|n| *n = (*n).max(1));
-        describe(&dir, &extents, &chunk, &kind, &json!(axes), attributes(variable))?;
+        describe(&dir, &extents, &chunk, &kind, &json!(axes), attributes(&variables, variable))?;
         if meta.shape.is_empty() {
             continue;
         }
@@ -159,8 +160,8 @@ fn name_of(dtype: DType) -> &'static str {
     }
 }
 
-fn attributes(variable: &Variable) -> Map<String, Value> {
-    let mut attrs = variable.of.attrs.clone();
+fn attributes(variables: &Variables, variable: &Variable) -> Map<String, Value> {
+    let mut attrs = variables.attributes(variable);
     if !variable.of.units.is_empty() {
         attrs.insert("units".to_owned(), json!(variable.of.units));
     }

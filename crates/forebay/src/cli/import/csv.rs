@@ -194,7 +194,8 @@ pub fn read(job: &mut Importing, path: &Path) -> Result<()> {
         let row: Option<Vec<Cell>> =
             fields.into_iter().zip(&dtypes).map(|(field, dtype)| cell(field, dtype)).collect();
         let row = row.filter(|r| r.len() == names.len());
-        row.ok_or_else(|| records.wrong("the file was changed while it was read")).map(Some)
+        let row = row.ok_or_else(|| records.wrong("the file was changed while it was read"))?;
+        Ok(Some((None, row)))
     })
 }
 

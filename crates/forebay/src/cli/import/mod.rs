@@ -5,12 +5,13 @@ mod text;
 
 use super::interrupt::Interrupt;
 use super::out::{Out, Unit, bar};
-use super::{npy, zip};
+use super::{making, npy, zip};
 use forebay::{
     Array, ArrayMeta, Cell, Code, Error, Mode, Order, PutOptions, Result, Run, Strided, Table, View, run_dir,
 };
-use forebay_store::Progress;
-use forebay_store::stepfile::{is_hdf5, read_foreign};
+use forebay_store::layout::Layout;
+use forebay_store::stepfile::{is_hdf5, largest_foreign, read_foreign};
+use forebay_store::{Progress, lock};
 use forebay_types::counted;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
@@ -43,6 +44,10 @@ pub struct Import {
 
 /// Rows that are inserted at a time.
 const ROWS: usize = 1000;
+/// How the name of a run in the making ends.
+const ENDING: &str = ".tmp.fb";
+/// The buffer that a run has at least in which there is an array larger than a part of it.
+const BUFFER: u64 = 256 << 20;
 
 /// What is imported, and what was.
 struct Importing<'a> {
@@ -96,14 +101,22 @@ impl Import {
     pub fn run(&self, out: &Out) -> Result<()> {
         let mut total = 0;
         for path in &self.files {
-            let size = std::fs::metadata(path)
-                .map_err(|e| Error::io(format!("cannot read {}", path.display()), e))?;
+            let size = std::fs::metadata(path).map_err(|e| {
+                let remedy = "give the path of a file that is there and may be read";
+                Error::io(format!("cannot read {}", path.display()), e).with_remedy(remedy)
+            })?;
             total += size.len();
         }
+        let largest = self.files.iter().map(|path| largest(path)).max().unwrap_or(0);
         let interrupt = Interrupt::watch()?;
         let (making, place) = self.place()?;
         let mode = if making.is_some() { Mode::Create } else { Mode::Append };
-        let run = forebay::open(&place, mode, Default::default())?;
+        // An array goes through the buffer as a whole; the next one goes in while it goes out.
+        let options = match largest > BUFFER / 16 {
+            true => super::room(largest.max(BUFFER.min(2 * largest))),
+            false => Default::default(),
+        };
+        let run = forebay::open(&place, mode, options)?;
         let check = interrupt.clone();
         run.on_wait(move || check.check());
         let (bar, progress) = bar("importing", Unit::Bytes);
@@ -132,6 +145,7 @@ impl Import {
             drop(run);
             return match making {
                 Some(_) => Err(e),
+                None if arrays + steps == 0 && tables.is_empty() => closed.and(Err(e)),
                 None => closed.and(Err(e.with_remedy(format_args!(
                     "what came before it is in {}: correct the file, or take it out with `forebay rm`",
                     self.run
@@ -191,10 +205,40 @@ impl Import {
         if path.exists() {
             return Ok((None, text(&path)?));
         }
+        let above = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        if !above.is_dir() {
+            return Err(Error::new(
+                Code::NotFound,
+                format!("there is no directory {0}; make {0} first", above.display()),
+            ));
+        }
         let stem = path.file_stem().map_or("run".into(), |s| s.to_string_lossy().into_owned());
-        let tmp = path.with_file_name(format!("{stem}.{}.tmp.fb", std::process::id()));
+        // What somebody still has in hand is not taken from them.
+        let is_free = |run: &PathBuf| lock::holder(&Layout::new(run).lock()).is_none();
+        making::left(above, &stem, ENDING)
+            .iter()
+            .filter(|run| is_free(run))
+            .for_each(|run| making::remove(run));
+        let tmp = making::place(above, &stem, ENDING);
         let place = text(&tmp)?;
         Ok((Some(Making { tmp, path }), place))
+    }
+}
+
+/// Bytes of the largest array of a file; 0 where that cannot be said, as of what is no such file.
+fn largest(path: &Path) -> u64 {
+    let begins = || {
+        let mut first = Vec::new();
+        File::open(path)?.take(16).read_to_end(&mut first).map(|_| first)
+    };
+    let size = || std::fs::metadata(path).map_or(0, |m| m.len());
+    match begins() {
+        // What a file says is believed as far as it may be in there.
+        Ok(b) if b.starts_with(b"forebay-text ") => text::largest(path).unwrap_or(0).min(8 * size()),
+        Ok(b) if is_hdf5(&b) => largest_foreign(path).unwrap_or(0).min(size()),
+        // No member of an archive is larger than it.
+        Ok(b) if b.starts_with(b"PK") || b.starts_with(b"\x93NUMPY") => size(),
+        _ => 0,
     }
 }
 
@@ -273,7 +317,20 @@ impl Importing<'_> {
         self.put_row_major(&self.name_of(path), &array)
     }
 
+    /// Refuses a file of arrays of which none has come, which a run without any would hide.
+    fn has_come(&self, before: u64, passed_over: &[String]) -> Result<()> {
+        if self.arrays > before {
+            return Ok(());
+        }
+        let why = match passed_over {
+            [] => "it holds no arrays".to_owned(),
+            all => format!("nothing of it is kept: {}", all.join(", ")),
+        };
+        Err(Error::bad(format!("{why}; give a file with arrays of numbers or texts")))
+    }
+
     fn npz(&mut self, path: &Path) -> Result<()> {
+        let before = self.arrays;
         let file = File::open(path).map_err(|e| Error::io("cannot read it", e))?;
         let archive = zip::Archive::new(file)?;
         for member in archive.members()? {
@@ -282,39 +339,49 @@ impl Importing<'_> {
                 npy::decode(&archive.read(&member)?).map_err(|e| e.within(format_args!("{name:?}")))?;
             self.put_row_major(&self.within(&name), &array)?;
         }
-        Ok(())
+        self.has_come(before, &[])
     }
 
     fn hdf5(&mut self, path: &Path) -> Result<()> {
+        let before = self.arrays;
         let found = read_foreign(path, &mut |array| {
             let name = self.within(&array.name);
             let meta: ArrayMeta = array.meta;
             self.put(&name, 0, View::new(meta, &array.bytes)?, &array.units, &array.attrs)
         })?;
+        self.has_come(before, &found.passed_over)?;
         let passed =
             found.passed_over.into_iter().map(|what| format!("{}: passed over {what}", path.display()));
         self.notes.extend(passed);
         Ok(())
     }
 
-    /// Inserts rows into a table as they come, until there is none, and notes it.
+    /// Inserts rows into a table as they come, each of a history with its step, until there is none, and notes it.
     fn fill(
         &mut self,
         table: &Table,
         name: &str,
-        mut next: impl FnMut() -> Result<Option<Vec<Cell>>>,
+        mut next: impl FnMut() -> Result<Option<(Option<i64>, Vec<Cell>)>>,
     ) -> Result<()> {
-        let (mut rows, mut count) = (Vec::with_capacity(ROWS), 0u64);
-        while let Some(row) = next()? {
+        let insert = |rows: &mut Vec<Vec<Cell>>, step: Option<i64>| {
+            let done = match step {
+                Some(step) => table.insert_of_step(rows, step),
+                None => table.insert(rows),
+            };
+            rows.clear();
+            done
+        };
+        let (mut rows, mut step, mut count) = (Vec::with_capacity(ROWS), None, 0u64);
+        while let Some((made_in, row)) = next()? {
             self.interrupt.check()?;
+            if rows.len() == ROWS || made_in != step {
+                insert(&mut rows, step)?;
+            }
+            step = made_in;
             rows.push(row);
             count += 1;
-            if rows.len() == ROWS {
-                table.insert(&rows)?;
-                rows.clear();
-            }
         }
-        table.insert(&rows)?;
+        insert(&mut rows, step)?;
         self.tables.push(json!({"name": name, "columns": table.columns(), "rows": count}));
         Ok(())
     }

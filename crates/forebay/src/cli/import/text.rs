@@ -3,13 +3,13 @@
 use super::super::interrupt::Interrupt;
 use super::Importing;
 use forebay::{
-    About, ArrayOptions, DType, Description, Error, Place, Result, Snapshot, TableOptions, Target, View,
+    About, ArrayOptions, Cell, DType, Error, Place, Result, Snapshot, TableOptions, Target, View,
     number_of_attribute,
 };
 use forebay_store::Progress;
-use forebay_types::neutral::{Section, SectionReader, TableHead};
+use forebay_types::neutral::{ArrayHead, Section, SectionReader, TableHead};
 use std::fs::File;
-use std::io::{BufReader, Read};
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 /// A file that is read as long as nobody interrupts it.
@@ -29,6 +29,20 @@ impl Read for Watched {
         (self.progress)(self.at, self.total.max(self.at));
         Ok(n)
     }
+}
+
+/// Bytes of its largest array, from what its sections say.
+pub fn largest(path: &Path) -> Result<u64> {
+    let failed = |e| Error::io("cannot read it", e);
+    let file = File::open(path).map_err(failed)?;
+    let (mut lines, mut line, mut largest) = (BufReader::with_capacity(1 << 20, file), Vec::new(), 0u64);
+    while lines.read_until(b'\n', &mut line).map_err(failed)? > 0 {
+        let head = [&b"array "[..], b"dataset "].iter().find_map(|word| line.strip_prefix(*word));
+        let head = head.and_then(|json| serde_json::from_slice::<ArrayHead>(json).ok());
+        largest = largest.max(head.and_then(|head| head.meta().ok()?.bytes().ok()).unwrap_or(0));
+        line.clear();
+    }
+    Ok(largest)
 }
 
 /// Imports it.
@@ -57,7 +71,7 @@ pub fn read(job: &mut Importing, path: &Path) -> Result<()> {
             Section::Table(head) => table(job, &mut reader, head)?,
             Section::History(head) => {
                 job.notes.push(format!("the history {:?} has become a table", head.name));
-                table(job, &mut reader, TableHead { history: false, ..head })?;
+                table(job, &mut reader, TableHead { history: false, steps: false, ..head })?;
             }
             Section::Snapshot(head) => {
                 if let Some(before) = snapshot.take() {
@@ -80,8 +94,7 @@ pub fn read(job: &mut Importing, path: &Path) -> Result<()> {
                 };
                 let meta = head.meta()?;
                 let bytes = reader.elements(&meta)?;
-                let description =
-                    Description { dims: head.dims, attrs: head.attrs, ..Description::default() };
+                let description = head.description();
                 let about = About { description: &description, coordinates: &[] };
                 let about = (!description.is_empty()).then_some(about);
                 let options = ArrayOptions { units: &head.units, place: Place::Whole, about, compress: None };
@@ -104,13 +117,28 @@ pub fn read(job: &mut Importing, path: &Path) -> Result<()> {
 }
 
 fn table(job: &mut Importing, reader: &mut SectionReader<BufReader<Watched>>, head: TableHead) -> Result<()> {
-    let TableHead { name, columns, history, attrs } = head;
+    let TableHead { name, columns, history, steps, attrs } = head;
     let name = job.within(&name);
     job.check_table(&name)?;
-    let dtypes: Vec<DType> = columns.iter().map(|c| DType::parse(&c.dtype)).collect::<Result<_>>()?;
+    let mut dtypes: Vec<DType> = columns.iter().map(|c| DType::parse(&c.dtype)).collect::<Result<_>>()?;
+    if steps && !history {
+        return Err(Error::bad(format!(
+            "the table {name:?} has steps and is no history; write \"history\":true"
+        )));
+    }
     let table = job.run.table(&name, TableOptions { columns, history })?;
     if !attrs.is_empty() {
         job.run.set_attrs(&Target::Table { name: name.clone() }, attrs)?;
     }
-    job.fill(&table, &name, || reader.row(&dtypes))
+    if !steps {
+        return job.fill(&table, &name, || Ok(reader.row(&dtypes)?.map(|row| (None, row))));
+    }
+    dtypes.push(DType::I64);
+    job.fill(&table, &name, || {
+        let Some(mut row) = reader.row(&dtypes)? else { return Ok(None) };
+        match row.pop() {
+            Some(Cell::Int(step)) => Ok(Some((Some(step), row))),
+            _ => Err(Error::bad(format!("a row of the history {name:?} does not end with its step"))),
+        }
+    })
 }

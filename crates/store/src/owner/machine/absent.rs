@@ -145,7 +145,7 @@ impl Machine {
             named(ranks),
             self.late_ranks.as_secs_f64()
         );
-        for s in self.sessions.values().filter(|s| s.hears()) {
+        for s in self.sessions.values().filter(|s| s.hears() && !s.is_client()) {
             self.out.push(Action::Remark { session: s.number, text: text.clone() });
         }
     }
@@ -287,7 +287,8 @@ impl Machine {
         let since = if k.sessions().iter().all(|n| *n >= self.since) { self.since } else { 0 };
         let life = self.life_of_step(k);
         let of_life = || {
-            let all = self.sessions.values().filter(|s| (since..=mates).contains(&s.number));
+            let ranks = self.sessions.values().filter(|s| !s.is_client());
+            let all = ranks.filter(|s| (since..=mates).contains(&s.number));
             all.filter(|s| self.life_of(s.number) == life)
         };
         let of_rank = || of_life().filter(|s| s.rank == rank && !s.is_unused());
@@ -392,6 +393,9 @@ impl Machine {
 
     /// A rank's session has ended: remembered for the steps to come.
     pub(super) fn note_leaving(&mut self, s: &Session) {
+        if s.is_client() {
+            return;
+        }
         // Who brings the rest of a session is none of the ranks.
         if let Some(origin) = s.after {
             if self.are_of_this_life(std::iter::once(origin)) && !self.holds(s.rank) {
@@ -555,7 +559,7 @@ mod tests {
     #[test]
     fn an_owner_that_ends_waits_for_no_rank_that_never_came() {
         let mut scene = Scene::born(birth());
-        scene.feed(Event::Close);
+        scene.feed(Event::Close { clients_go_on: false });
         // It was on its way already.
         scene.enter(session(1, 0, 2));
         ends(&mut scene, 1);

@@ -3,11 +3,15 @@
 
 use super::Machine;
 use super::event::{Action, Ticket};
+use super::item::Item;
 use super::steps::Step;
 use crate::stepfile::Facts;
 use forebay_types::watch::level::WARNING;
 use forebay_types::{ArrayMeta, Code, Description, Error, Mesh, Order, Result, axes, axis_path};
 use std::collections::BTreeMap;
+
+/// Most steps of which it is remembered that ranks differ, to tell who waits for one.
+const MOST: usize = 256;
 
 impl Machine {
     /// What a rank says of an array. That of a step that was refused, or given up, is nobody's.
@@ -31,18 +35,32 @@ impl Machine {
     /// What the arrays of a step say goes into its file; all ranks hear where they differ. The step is whole.
     pub(super) fn describe_file(&mut self, step: i64, facts: &mut Facts) {
         let Some(known) = self.steps.get(&step) else { return };
-        if known.said.is_empty() && known.disputes.is_empty() {
-            return;
-        }
-        let (said, disputes) = known.descriptions();
-        facts.said = said;
+        let (said, mut disputes) = match known.said.is_empty() && known.disputes.is_empty() {
+            true => Default::default(),
+            false => known.descriptions(),
+        };
+        disputes.extend(known.unlike());
+        let filled = said.values().filter_map(|about| about.filled).sum();
+        self.disputed.remove(&step);
+        (facts.said, facts.units) = (said, known.settled_units());
         let sessions = known.sessions();
+        if let Some(known) = self.steps.get_mut(&step) {
+            known.filled = filled;
+        }
         self.hear_disputes(step, &sessions, disputes);
     }
 
     /// All ranks of a step hear what is wrong with its arrays, which are kept.
     pub(super) fn hear_disputes(&mut self, step: i64, sessions: &[u64], disputes: Vec<Error>) {
         for e in disputes.into_iter().map(|e| e.within(format!("step {step}"))) {
+            self.disputed.entry(step).or_insert_with(|| e.clone());
+            if self.disputed.len() > MOST {
+                self.disputed.pop_first();
+            }
+            if let Some(session) = sessions.first() {
+                let text = e.text().to_owned();
+                self.group.push(Item::Note { session: *session, step, level: WARNING, text });
+            }
             let mut said = false;
             for session in sessions.iter().copied() {
                 if !self.sessions.get(&session).is_some_and(|s| s.hears()) {
@@ -69,9 +87,13 @@ impl Step {
         let mut lengths: BTreeMap<String, (u64, String)> = BTreeMap::new();
         for (name, about) in &mut said {
             if let Err(e) = self.lay_axes(name, about, &mut lengths) {
-                *about = Description { attrs: std::mem::take(&mut about.attrs), ..Description::default() };
+                let (attrs, filled) = (std::mem::take(&mut about.attrs), about.filled);
+                *about = Description { attrs, filled, ..Description::default() };
                 disputes.push(e);
             }
+        }
+        for (name, about) in said.iter_mut().filter(|(_, about)| about.filled.is_some()) {
+            about.filled = self.names.get(name).map(|n| n.pieces.missing(&n.meta));
         }
         self.join_meshes(&mut said, &mut disputes);
         said.retain(|_, about| !about.is_empty());
@@ -173,6 +195,7 @@ fn merged(name: &str, by_rank: &BTreeMap<u32, Description>, disputes: &mut Vec<E
                 Some(_) => {}
             }
         }
+        all.filled = all.filled.or(said.filled);
         if adopt(&mut all.mesh, &said.mesh) {
             differ("spacing, origin and position".to_owned(), *rank, dims_of);
         }

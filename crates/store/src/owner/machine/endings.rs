@@ -19,7 +19,8 @@ impl Machine {
         if settled {
             self.memories_since = None;
         }
-        let sessions: Vec<u64> = self.sessions.values().filter(|s| s.hung).map(|s| s.number).collect();
+        let is_over = |s: &&Session| s.hung && !s.is_client();
+        let sessions: Vec<u64> = self.sessions.values().filter(is_over).map(|s| s.number).collect();
         let mut over = Some(Item::Over { sessions }).filter(|_| settled);
         for (n, s) in self.sessions.iter_mut().filter(|(_, s)| s.deferred.is_some()) {
             // Who died before it heard where to has not gone on there: the run goes back with those who live.
@@ -52,7 +53,8 @@ impl Machine {
     /// Somebody goes back: ranks count as dead or alive when they have been looked at, those on other hosts when they
     /// have been asked.
     pub(super) fn doubt_ranks(&mut self) {
-        let ranks = self.sessions.values_mut().filter(|s| !s.hung && s.after.is_none());
+        let is_ranks = |s: &&mut Session| !s.hung && s.after.is_none() && !s.is_client();
+        let ranks = self.sessions.values_mut().filter(is_ranks);
         ranks.for_each(|s| s.unsure = true);
     }
 
@@ -66,7 +68,8 @@ impl Machine {
         let awaited = |s: &Session| s.hung || s.dead || unsure(s) || brings(s);
         let settled = |s: &Session| s.broken || s.settled || !awaited(s);
         let goes_on = |k: &Step| k.is_complete() || k.sealing.is_some();
-        self.sessions.values().all(settled) && !self.steps.values().any(goes_on)
+        let mut ranks = self.sessions.values().filter(|s| !s.is_client());
+        ranks.all(settled) && !self.steps.values().any(goes_on)
     }
 
     /// A step all ranks have ended goes to the drain with the parameters as they are now: all
@@ -94,7 +97,7 @@ impl Machine {
             }
             let Some(known) = self.steps.get_mut(&step) else { continue };
             known.finishing = true;
-            let (time, heads, lacked) = (known.time, known.heads(), known.lacked);
+            let (time, heads, lacked) = (known.time(), known.heads(), known.lacked);
             self.act(Action::Describe { step, time, heads, lacked });
         }
     }
@@ -112,7 +115,7 @@ impl Machine {
             },
             Ok(mut facts) => {
                 known.ended_at = Some(self.now);
-                facts.dt = known.time.and_then(|time| pace(&mut self.before, step, time));
+                facts.dt = known.time().and_then(|time| pace(&mut self.before, step, time));
                 self.describe_file(step, &mut facts);
                 self.files.complete(step, facts);
             }
@@ -158,7 +161,7 @@ impl Machine {
                 Some(match (given_up, self.known.is_listed(step)) {
                     (None, false) if !self.known.was_listed(step) => Err(never()),
                     (Some(why), false) => Err(why),
-                    _ => Ok(()),
+                    _ => self.disputed.get(&step).map_or(Ok(()), |why| Err(why.clone())),
                 })
             }
             // A step that this session itself has not ended would be waited for in vain.
@@ -241,7 +244,19 @@ impl Machine {
 
     /// Whether nothing is on its way and no session is open.
     pub fn is_drained(&self) -> bool {
-        self.sessions.is_empty() && self.steps.is_empty() && self.group.is_empty() && !self.committing
+        // What is under way of a client that goes on elsewhere is brought to its end here.
+        self.is_done_but_for(|s| s.left_on)
+    }
+
+    /// Whether nothing is under way of what dead programs left; clients whose owner died go on.
+    pub fn is_recovered(&self) -> bool {
+        self.is_done_but_for(|s| s.is_client() && s.adopted.is_some())
+    }
+
+    fn is_done_but_for(&self, goes_on: impl Fn(&Session) -> bool) -> bool {
+        let rests = |s: &Session| goes_on(s) && s.put.is_none() && !self.files.owes(s.number);
+        let is_idle = self.steps.is_empty() && self.group.is_empty() && !self.committing;
+        is_idle && self.sessions.values().all(rests)
     }
 }
 

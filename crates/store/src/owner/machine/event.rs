@@ -254,8 +254,11 @@ pub(crate) enum Event<'a> {
         #[serde(default)]
         partial: Vec<Manifest>,
     },
-    /// All sessions end, then the owner.
-    Close,
+    /// All sessions end, then the owner; those of clients go on at the next one, if they may.
+    Close {
+        #[serde(default)]
+        clients_go_on: bool,
+    },
     /// Nothing more can be written, or is wanted.
     Lose(Error),
 }

@@ -10,6 +10,8 @@ pub(crate) struct Figures {
     pub steps: u64,
     pub discarded: u64,
     pub dropped: u64,
+    /// Elements that nobody put, and that have a value all the same.
+    pub filled: u64,
     pub durable_step: Option<i64>,
     pub lag: Duration,
     pub worst_lag: Duration,

@@ -117,6 +117,7 @@ impl Machine {
         }
         self.forget(known.kept);
         self.settle_pending(step, known.pending);
+        self.figures.filled += known.filled;
         self.figures.listed(step, known.ended_at.map(|at| self.now.saturating_sub(at)));
         self.release_rings();
         self.act(Action::Durable { step, time });

@@ -14,6 +14,8 @@
 
 mod absent;
 mod ahead;
+#[cfg(test)]
+mod clients;
 mod describing;
 mod dropping;
 mod endings;
@@ -25,6 +27,7 @@ mod files;
 mod group;
 mod item;
 mod known;
+mod named;
 mod partial;
 mod pending;
 mod pieces;
@@ -43,7 +46,7 @@ pub(super) use event::{
 pub(super) use figures::Figures;
 pub(super) use files::TOGETHER;
 pub(super) use item::{Effect, Item, Tell};
-pub(super) use session::{Adopted, Session};
+pub(super) use session::{Adopted, Session, not_a_clients};
 
 use crate::catalog::{FailedAttempt, PAST};
 use crate::stepfile::Manifest;
@@ -151,6 +154,8 @@ pub(super) struct Machine {
     arriving: Vec<Arriving>,
     comes: BTreeSet<Ticket>,
     failed: Failed,
+    /// Steps that are kept though their ranks differ in what they say, or give.
+    disputed: BTreeMap<i64, Error>,
     /// Why steps that a dead program left are not kept.
     not_recovered: Vec<Error>,
     /// What is pending in the catalog and is not needed there any more.
@@ -213,6 +218,7 @@ impl Machine {
             arriving: Vec::new(),
             comes: BTreeSet::new(),
             failed: Failed::new(birth.failed),
+            disputed: BTreeMap::new(),
             not_recovered: Vec::new(),
             settled: Vec::new(),
             left: BTreeMap::new(),
@@ -298,10 +304,15 @@ impl Machine {
             Event::Listed { steps, damaged, partial } => {
                 self.known = Known::new(steps, damaged, partial);
             }
-            Event::Close => {
+            Event::Close { clients_go_on } => {
                 self.stopping = true;
-                let all: Vec<u64> = self.sessions.keys().copied().collect();
-                all.into_iter().for_each(|session| self.hang(session));
+                let goes_on = |s: &Session| clients_go_on && s.is_client() && s.hears() && !s.clean;
+                for s in self.sessions.values_mut().filter(|s| goes_on(s)) {
+                    s.left_on = true;
+                }
+                let others = self.sessions.values().filter(|s| !s.left_on).map(|s| s.number);
+                let others: Vec<u64> = others.collect();
+                others.into_iter().for_each(|session| self.hang(session));
             }
             Event::Lose(error) => self.lose(error),
         }
@@ -338,8 +349,8 @@ impl Machine {
         // What a predecessor saw lost of it is not in its ring any more.
         session.lacks |= session.remote && session.recovered;
         session.is_past |= self.away.get(&session.number).is_some_and(|(_, life)| *life == PAST);
-        let is_new = !session.recovered && session.adopted.is_none();
-        if is_new && !self.sessions.values().any(Session::hears) {
+        let is_new = !session.recovered && session.adopted.is_none() && !session.is_client();
+        if is_new && !self.sessions.values().any(|s| s.hears() && !s.is_client()) {
             // The first rank of another life of the run: nobody makes the attempts of the one before.
             self.pass_attempts(0..MOST_RANKS);
         } else if is_new && self.sessions.values().any(|s| s.rank == session.rank) {
@@ -449,7 +460,7 @@ impl Machine {
 
     /// The session by which a rank writes the run now.
     pub fn holder(&self, rank: u32) -> Option<&Session> {
-        self.sessions.values().find(|s| s.rank == rank && !s.hung && !s.clean)
+        self.sessions.values().find(|s| s.rank == rank && !s.is_client() && !s.hung && !s.clean)
     }
 
     /// Whether the rest of a session is being brought, or what came of it is not applied yet.

@@ -18,7 +18,7 @@ use super::Machine;
 use super::absent::may_come_again;
 use super::event::{Action, Ticket};
 use super::item::Item;
-use super::session::{Joins, Refusal, Session};
+use super::session::{Joins, Refusal, Session, not_a_clients};
 use super::steps::Step;
 use crate::catalog::PAST;
 use crate::stepfile::Manifest;
@@ -99,14 +99,18 @@ impl Machine {
         let is_sealed = |k: &Step| k.finishing && k.sealing.is_some() && self.life_of_step(k) < mine;
         // This is asked at each beginning of each rank: of those that are no earlier by their number the life is not
         // looked for.
-        let may_be_earlier = |s: &Session| s.is_past || s.number + 1 < mine;
+        let may_be_earlier = |s: &Session| !s.is_client() && (s.is_past || s.number + 1 < mine);
         let mut earlier = self.sessions.values().filter(|s| may_be_earlier(s) && is_unread(s));
         earlier.any(|s| self.life_of(s.number) < mine) || self.steps.get(&step).is_some_and(is_sealed)
     }
 
-    /// A session that begins a step yields to a later life, or waits until it is known what an earlier one has. Says
-    /// whether one of these is so.
+    /// A session that begins a step yields to a later life, or waits until it is known what an earlier one has, and a
+    /// client is refused. Says whether one of these is so.
     pub(super) fn gives_way(&mut self, (n, seq): Ticket, step: i64, time: f64, heads: Option<Heads>) -> bool {
+        if self.sessions.get(&n).is_some_and(Session::is_client) {
+            self.refuse(n, step, Refusal::Because(not_a_clients("takes no snapshots")));
+            return true;
+        }
         let waits = self.comes_first(n, step);
         let told = if waits { None } else { self.yields(n, step) };
         let Some(s) = self.sessions.get_mut(&n) else { return true };

@@ -76,9 +76,7 @@ impl Pieces {
 
     /// All ranks are done: every element must have been put.
     pub fn complete(&self, name: &str, whole: &ArrayMeta) -> Result<()> {
-        let apart = self.apart();
-        let put: u64 = apart.iter().map(|at| at.elements_behind(0)).sum();
-        let missing = whole.shape.len().saturating_sub(put);
+        let missing = self.missing(whole);
         if missing == 0 {
             return Ok(());
         }
@@ -89,12 +87,23 @@ impl Pieces {
             n => format!(" and {n} more pieces"),
         };
         Err(Error::bad(format!(
-            "{name:?} of shape {} lacks {missing} of its {} elements, the first at {}: {}{more}; the pieces of all ranks must cover the whole",
+            "{name:?} of shape {} lacks {missing} of its {} elements, the first at {}: {}{more}; the pieces of all ranks must cover the whole, or say with fill= what stands elsewhere",
             whole.shape,
             whole.shape.len(),
-            first_gap(apart, &whole.shape),
+            first_gap(self.apart(), &whole.shape),
             pieces.join(", ")
         )))
+    }
+
+    /// How many elements of the whole nobody put.
+    pub fn missing(&self, whole: &ArrayMeta) -> u64 {
+        let put: u64 = self.apart().iter().map(|at| at.elements_behind(0)).sum();
+        whole.shape.len().saturating_sub(put)
+    }
+
+    /// Who put them.
+    pub fn ranks(&self) -> impl Iterator<Item = u32> {
+        self.all.iter().map(|p| p.rank)
     }
 
     /// Where they lie, without what lies over each other.

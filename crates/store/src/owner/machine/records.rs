@@ -267,7 +267,7 @@ impl Machine {
             }
             Some(Ok(None)) => {
                 let known = self.steps.get_mut(&step);
-                return known.map_or(Ok(()), |k| k.begin(rank, ticket, origin, heads));
+                return known.map_or(Ok(()), |k| k.begin(rank, ticket, origin, time, heads));
             }
         }
         if self.gives_way(ticket, step, time, heads) {
@@ -293,11 +293,11 @@ impl Machine {
         }
         if !self.steps.contains_key(&step) {
             let passed = self.who_passed(step, n);
-            let begun = self.steps.entry(step).or_insert_with(|| Step::new(step, time, size));
+            let begun = self.steps.entry(step).or_insert_with(|| Step::new(step, size));
             (begun.times_back, begun.passed) = (times_back, passed);
         }
         let Some(known) = self.steps.get_mut(&step) else { return Ok(()) };
-        if let Err(e) = known.begin(rank, ticket, origin, heads) {
+        if let Err(e) = known.begin(rank, ticket, origin, time, heads) {
             self.refuse(n, step, Refusal::Because(e));
         }
         Ok(())
@@ -511,7 +511,8 @@ impl Machine {
         }
         // From here on a successor cannot put it together: it must not find its beginning.
         let beginning = known.pending.get(&n).map(|pending| pending.beginning(n, step));
-        for (ticket, block) in known.early(n, self.overflow, |ticket| self.comes.contains(&ticket))? {
+        let (parts, copied) = known.early(n, self.overflow, |ticket| self.comes.contains(&ticket))?;
+        for (ticket, block) in copied {
             self.out.push(Action::Keep { ticket, from: Some(block) });
             if let Some(h) = known.held.get_mut(&ticket).filter(|h| !h.released) {
                 h.released = true;
@@ -519,6 +520,7 @@ impl Machine {
             }
         }
         self.group.extend(beginning);
+        self.write(step, parts);
         for ticket in self.files.hurry(step) {
             self.let_go(step, ticket);
         }

@@ -34,6 +34,7 @@ pub(crate) struct Adopted {
 pub(crate) struct Session {
     pub number: u64,
     pub rank: u32,
+    /// Number of ranks; 0 of a client.
     pub size: u32,
     /// The rank's process.
     pub pid: u32,
@@ -90,6 +91,9 @@ pub(crate) struct Session {
     pub closing: bool,
     /// Its ring is damaged; it is read no more.
     pub broken: bool,
+    /// A client's, left to the next owner as this one ends: what is not read of its ring is read there.
+    #[serde(default)]
+    pub left_on: bool,
     /// The last request that was looked at ahead of what is read, and those that wait there: number, and whether it is
     /// one to close.
     #[serde(default)]
@@ -149,13 +153,19 @@ pub enum Refusal {
     Told,
 }
 
+/// Why something is not done that a client asks for: its own side has refused that, or is of another program.
+pub fn not_a_clients(what: &str) -> Error {
+    Error::bad(format!("a client {what}, which is the ranks' alone; open the run as a rank for that"))
+}
+
 /// Most outcomes of conditional puts kept for `Ask::Version`.
 const VERSIONS: usize = 256;
 
 impl Session {
     /// Whether its ring may be read now.
     pub fn is_readable(&self) -> bool {
-        self.put.is_none() && self.deferred.is_none() && self.joins.is_none() && !self.broken
+        let waits = self.put.is_some() || self.deferred.is_some() || self.joins.is_some();
+        !waits && !self.broken && !self.left_on
     }
 
     /// Whether nothing more of it is to be read.
@@ -181,6 +191,11 @@ impl Session {
     /// Whether it can end no step any more.
     pub fn is_over(&self) -> bool {
         self.leaving.is_some() || (self.hung || self.clean) && self.is_read()
+    }
+
+    /// Whether it is a client's, for whom nothing waits.
+    pub fn is_client(&self) -> bool {
+        self.size == 0
     }
 
     /// Whether somebody is there who hears.

@@ -2,28 +2,16 @@
 //! complete. Records in, parts of files out.
 
 use super::event::{Bytes, Now, Part, Ticket};
+use super::named::{ALIKE, APPENDED, AT, Named, OVER, in_order, joined, place_of, words_of};
 use super::pending::Pending;
-use super::pieces::Pieces;
 use crate::stepfile::{Given, Manifest, Partial, Placed, Within};
 use forebay_types::control::Heads;
-use forebay_types::record::{HeldBlock, Overlap, Place, StepBlock};
-use forebay_types::{ArrayMeta, Code, Compression, Description, Error, Name, Result, Shape};
+use forebay_types::record::{HeldBlock, Place, StepBlock};
+use forebay_types::{ArrayMeta, Code, Compression, Description, Error, Name, Order, Result, Shape};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The numbers of places that are known when the other ranks have said theirs.
-pub(super) const APPENDED: u8 = 2;
-pub(super) const ALIKE: u8 = 3;
-pub(super) const OVER: u8 = 4;
-
-fn place_of(place: Place) -> u8 {
-    match place {
-        Place::Whole => 0,
-        Place::At { .. } => 1,
-        Place::Append => APPENDED,
-        Place::Alike { .. } => ALIKE,
-        Place::Over { .. } => OVER,
-    }
-}
+/// A record whose block is to be copied.
+type Copied = (Ticket, HeldBlock);
 
 /// What is read back of a file at once.
 const READ_BACK: u64 = 4 << 20;
@@ -45,30 +33,9 @@ struct Rank {
     blocks: u32,
     ended: bool,
     early: bool,
+    time: Option<f64>,
     /// Where a loop may go on, if the number does not say it.
     heads: Option<Heads>,
-}
-
-/// A data set that is put together behind one another: places are known when all sizes are. One that ranks say alike
-/// waits until all have said it. A piece over which others may lie waits until the lower ranks have ended the step: it is
-/// written behind theirs.
-#[derive(Default)]
-struct Append {
-    locals: BTreeMap<u32, Shape>,
-    waiting: Vec<Part>,
-    laid: bool,
-    /// What each rank says that such a one is, with its checksum.
-    alike: BTreeMap<u32, (ArrayMeta, u32)>,
-}
-
-pub(super) struct Named {
-    pub meta: ArrayMeta,
-    pub place: u8,
-    /// What holds where pieces of ranks lie over each other, if they may.
-    over: Option<Overlap>,
-    first: u32,
-    pieces: Pieces,
-    append: Append,
 }
 
 /// A part of an array as its rank gave it.
@@ -96,7 +63,6 @@ pub(super) struct Lost {
 /// A step that is not committed.
 pub(crate) struct Step {
     pub step: i64,
-    pub time: Option<f64>,
     pub size: u32,
     /// Everything is sent to the drain, its end too.
     pub finishing: bool,
@@ -123,6 +89,8 @@ pub(crate) struct Step {
     pub lacked: bool,
     /// Nothing of it is written until it is whole, or is kept as it is.
     pub held_back: bool,
+    /// Elements of its arrays that nobody put, and that have a value all the same.
+    pub filled: u64,
     /// What ranks say of its arrays.
     pub(super) said: BTreeMap<String, BTreeMap<u32, Description>>,
     /// Arrays that are to be compressed.
@@ -135,10 +103,9 @@ pub(crate) struct Step {
 }
 
 impl Step {
-    pub fn new(step: i64, time: f64, size: u32) -> Step {
+    pub fn new(step: i64, size: u32) -> Step {
         Step {
             step,
-            time: (!time.is_nan()).then_some(time),
             size,
             finishing: false,
             sealed: false,
@@ -153,6 +120,7 @@ impl Step {
             sealing: None,
             lacked: false,
             held_back: false,
+            filled: 0,
             said: BTreeMap::new(),
             compress: BTreeMap::new(),
             disputes: Vec::new(),
@@ -162,12 +130,13 @@ impl Step {
         }
     }
 
-    /// A rank begins it.
+    /// A rank begins it, with a time or NaN.
     pub fn begin(
         &mut self,
         rank: u32,
         (session, began): Ticket,
         origin: u64,
+        time: f64,
         heads: Option<Heads>,
     ) -> Result<()> {
         if self.ranks.contains_key(&rank) {
@@ -178,8 +147,45 @@ impl Step {
         }
         self.missing.remove(&rank);
         self.sealing = None;
-        self.ranks.insert(rank, Rank { session, origin, began, heads, ..Rank::default() });
+        let time = (!time.is_nan()).then_some(time);
+        self.ranks.insert(rank, Rank { session, origin, began, time, heads, ..Rank::default() });
         Ok(())
+    }
+
+    /// Its time, as the lowest rank says that gives one.
+    pub fn time(&self) -> Option<f64> {
+        self.ranks.values().find_map(|r| r.time)
+    }
+
+    /// Units of arrays whose parts have come with others, or with none.
+    pub fn settled_units(&self) -> BTreeMap<String, String> {
+        let settled =
+            |(name, named): (&String, &Named)| Some((name.clone(), named.settled_units()?.to_owned()));
+        self.names.iter().filter_map(settled).collect()
+    }
+
+    /// Where ranks give the step another time, or an array another unit, than the lowest one.
+    pub(super) fn unlike(&self) -> Vec<Error> {
+        let conflict = |what: String| {
+            Error::new(Code::Conflict, format!("{what}, which is kept; let all ranks say the same, or one"))
+        };
+        let mut found = Vec::new();
+        let mut timed = self.ranks.iter().filter_map(|(rank, r)| Some((rank, r.time?)));
+        if let Some((lowest, kept)) = timed.next()
+            && let Some((rank, time)) = timed.find(|(_, time)| *time != kept)
+        {
+            found.push(conflict(format!(
+                "its time {time} of rank {rank} is not that of rank {lowest}, {kept}"
+            )));
+        }
+        for (name, named) in &self.names {
+            if let (Some((lowest, kept)), Some((rank, said))) = (&named.units, &named.other_units) {
+                found.push(conflict(format!(
+                    "the unit {said:?} of {name:?} of rank {rank} is not that of rank {lowest}, {kept:?}"
+                )));
+            }
+        }
+        found
     }
 
     /// Where a loop may go on from it, as its lowest rank says, if its number does not say it.
@@ -221,10 +227,10 @@ impl Step {
             ticket,
             sum: None,
         };
-        let parts = match (self.lay(&came)?, place_of(came.place)) {
-            (_, APPENDED | OVER) => self.settle()?,
-            (_, ALIKE) => Vec::new(),
-            (part, _) => part.into_iter().collect(),
+        let laid = self.lay(&came)?;
+        let parts = match place_of(came.place) {
+            APPENDED | OVER => self.settle()?,
+            _ => laid,
         };
         // Nobody is lacking a step of one rank.
         if self.size > 1 {
@@ -247,20 +253,20 @@ impl Step {
         Ok(())
     }
 
-    /// A part comes to where it belongs; one that is appended waits there until the sizes of all are known.
-    fn lay(&mut self, b: &Came) -> Result<Option<Part>> {
+    /// A part comes to where it belongs; one that is appended waits there until the sizes of all are known. What can be
+    /// written now.
+    fn lay(&mut self, b: &Came) -> Result<Vec<Part>> {
         let (rank, place) = (b.rank, place_of(b.place));
         let (whole, over) = (b.place.whole(&b.meta), b.place.overlap());
+        // What a rank without room puts is written at once: it has the order that is known by then.
+        let hurries = self.ranks.get(&rank).is_some_and(|r| r.early);
         if !self.names.contains_key(&b.name) {
             self.check_paths(&b.name)?;
-            let (pieces, append) = (Pieces::of(over.is_some()), Append::default());
-            let named = Named { meta: whole, place, over, first: rank, pieces, append };
-            self.names.insert(b.name.clone(), named);
+            self.names.insert(b.name.clone(), Named::of(rank, &b.place, whole));
         }
         let named =
             self.names.get_mut(&b.name).ok_or_else(|| Error::internal("a name just added is gone"))?;
-        let same_kind = named.place == place && place == ALIKE
-            || named.place == place && named.meta.dtype == whole.dtype && named.meta.order == whole.order;
+        let same_kind = named.place == place && (place == ALIKE || named.meta.dtype == whole.dtype);
         if place == 0 && named.first != rank {
             return Err(Error::bad(format!(
                 "ranks {} and {rank} both put {:?} whole; give each piece its offset and the whole's shape, or append the pieces in the order of ranks",
@@ -273,11 +279,28 @@ impl Step {
                 b.name, named.first
             )));
         }
-        if !same_kind || matches!(place, 1 | OVER) && named.meta.shape != whole.shape {
+        if !same_kind || matches!(place, AT | OVER) && named.meta.shape != whole.shape {
             return Err(Error::bad(format!(
-                "{:?} is {} for rank {} and {whole} for rank {rank}; all ranks must agree",
-                b.name, named.meta, named.first
+                "{:?} is {}{} for rank {} and {whole}{} for rank {rank}; all ranks must agree",
+                b.name,
+                named.meta,
+                words_of(named.place),
+                named.first,
+                words_of(place)
             )));
+        }
+        if place != ALIKE && !named.takes_order(rank, &b.meta) {
+            let words = |order| if order == Order::F { "column-major" } else { "row-major" };
+            return Err(Error::bad(format!(
+                "the order of {:?} is {} for rank {} and {} for rank {rank}; all ranks must put an array in one order, so copy it to the other one, or give the strides of that one",
+                b.name,
+                words(named.meta.order),
+                named.order_of,
+                words(b.meta.order)
+            )));
+        }
+        if b.from == 0 {
+            named.take_units(rank, &b.units);
         }
         let offset = b.place.block().map_or_else(|| beginning(&b.meta.shape), |(offset, _)| Ok(*offset))?;
         if b.place.block().is_some() && b.from == 0 {
@@ -287,8 +310,16 @@ impl Step {
         let mut part = b.part(b.name.clone(), whole, offset);
         (part.over, part.compress) = (over, compress.filter(|_| over.is_none()));
         match b.place {
-            Place::Whole | Place::At { .. } => return Ok(Some(part)),
-            Place::Over { .. } => {}
+            Place::Whole => return Ok(vec![part]),
+            Place::At { .. } if named.ordered && named.append.waiting.is_empty() => {
+                return Ok(vec![in_order(part, named.meta.order)]);
+            }
+            Place::At { .. } => {
+                named.append.waiting.push(part);
+                named.ordered |= hurries;
+                return Ok(if named.ordered { named.flush() } else { Vec::new() });
+            }
+            Place::Over { .. } => named.ordered |= hurries,
             Place::Alike { sum } => drop(named.append.alike.insert(rank, (b.meta, sum))),
             Place::Append => {
                 if let Some(other) = named.append.locals.insert(rank, b.meta.shape)
@@ -302,7 +333,7 @@ impl Step {
             }
         }
         named.append.waiting.push(part);
-        Ok(None)
+        Ok(Vec::new())
     }
 
     /// A data set cannot be a folder of another one.
@@ -323,7 +354,12 @@ impl Step {
     /// Parts of appended data sets whose places have become known.
     fn settle(&mut self) -> Result<Vec<Part>> {
         let everybody = self.ranks.len() == self.size as usize;
-        let mut parts = if self.is_complete() { self.settle_alike() } else { Vec::new() };
+        let mut parts = Vec::new();
+        if self.is_complete() {
+            parts.extend(self.settle_alike());
+            self.names.values_mut().for_each(|named| named.ordered = true);
+        }
+        parts.extend(self.names.values_mut().filter(|n| n.place == AT && n.ordered).flat_map(Named::flush));
         parts.extend(self.settle_over());
         let appended =
             self.names.iter_mut().filter(|(_, n)| n.place == APPENDED && !n.append.waiting.is_empty());
@@ -338,7 +374,7 @@ impl Step {
                 let mut offset = part.offset.extents().to_vec();
                 offset[0] = named.append.locals.range(..part.rank).map(|(_, s)| s.extents()[0]).sum();
                 part.offset = Shape::new(&offset)?;
-                part.meta.shape = named.meta.shape;
+                part.meta = named.meta;
                 parts.push(part);
             }
         }
@@ -350,9 +386,10 @@ impl Step {
         let ended = |rank: u32| self.ranks.get(&rank).is_some_and(|r| r.ended);
         let first_open = (0..self.size).find(|rank| !ended(*rank)).unwrap_or(self.size);
         let mut parts = Vec::new();
-        for named in self.names.values_mut().filter(|n| n.place == OVER) {
-            let mut behind: Vec<Part> =
-                named.append.waiting.extract_if(.., |part| part.rank <= first_open).collect();
+        for named in self.names.values_mut().filter(|n| n.place == OVER && n.ordered) {
+            let order = named.meta.order;
+            let behind = named.append.waiting.extract_if(.., |part| part.rank <= first_open);
+            let mut behind: Vec<Part> = behind.map(|part| in_order(part, order)).collect();
             behind.sort_by_key(|part| part.rank);
             parts.append(&mut behind);
         }
@@ -394,21 +431,66 @@ impl Step {
         }
         known.ended = true;
         if self.is_complete() {
-            let mut put = self.names.iter().filter(|(_, n)| matches!(n.place, 1 | OVER));
-            put.try_for_each(|(name, n)| n.pieces.complete(name, &n.meta))?;
+            let mut put = self.names.iter().filter(|(_, n)| matches!(n.place, AT | OVER));
+            put.try_for_each(|(name, n)| match self.is_filled(name, n)? {
+                true => Ok(()),
+                false => n.pieces.complete(name, &n.meta),
+            })?;
         }
         self.settle()
     }
 
+    /// A session has no room: what it put and waits for the order of its array is written in the one that is known.
+    fn hurry(&mut self, session: u64) -> Vec<Part> {
+        let waits = |n: &&mut Named| !n.ordered && n.append.waiting.iter().any(|p| p.ticket.0 == session);
+        let placed = self.names.values_mut().filter(|n| matches!(n.place, AT | OVER)).filter(waits);
+        let mut parts: Vec<Part> = placed
+            .flat_map(|named| {
+                named.ordered = true;
+                if named.place == AT { named.flush() } else { Vec::new() }
+            })
+            .collect();
+        parts.extend(self.settle_over());
+        parts
+    }
+
+    /// Whether elements of an array may lack: all ranks that put some of it say alike what stands there then.
+    fn is_filled(&self, name: &str, named: &Named) -> Result<bool> {
+        let Some(said) = self.said.get(name).filter(|said| said.values().any(|d| d.filled.is_some())) else {
+            return Ok(false);
+        };
+        let fill = |rank: u32| said.get(&rank).and_then(Description::fill_value);
+        match named.pieces.ranks().find(|rank| fill(*rank).is_none() || fill(*rank) != fill(named.first)) {
+            None => Ok(true),
+            Some(rank) => {
+                let shown = |rank| fill(rank).map_or("nothing".to_owned(), ToString::to_string);
+                let other = if rank == named.first {
+                    said.keys().find(|r| fill(**r).is_some()).copied()
+                } else {
+                    None
+                };
+                let other = other.unwrap_or(named.first);
+                Err(Error::bad(format!(
+                    "{name:?}: rank {rank} says {} of elements that nobody puts, and rank {other} {}; give the same fill in all ranks",
+                    shown(rank),
+                    shown(other)
+                )))
+            }
+        }
+    }
+
     /// A rank has no room: its blocks go as soon as they are written. The blocks of parts that still wait
-    /// for their place are copied, up to a limit, but for those whose bytes have not come.
+    /// for their place are copied, up to a limit, but for those whose bytes have not come. What can be written now, and
+    /// what is to be copied.
     pub fn early(
         &mut self,
         session: u64,
         limit: u64,
         comes: impl Fn(Ticket) -> bool,
-    ) -> Result<Vec<(Ticket, HeldBlock)>> {
+    ) -> Result<(Vec<Part>, Vec<Copied>)> {
         self.ranks.values_mut().filter(|r| r.session == session).for_each(|r| r.early = true);
+        let rank = self.ranks.iter().find(|(_, r)| r.session == session).map_or(0, |(rank, _)| *rank);
+        let parts = self.hurry(session);
         let mut copied = Vec::new();
         let mut sum = 0;
         for part in self.names.values_mut().flat_map(|n| n.append.waiting.iter_mut()) {
@@ -418,19 +500,24 @@ impl Step {
             }
             sum += part.len;
             if sum > limit {
-                return Err(Error::new(
-                    Code::Full,
-                    format!(
-                        "step {}: {:?} waits for the other ranks and does not fit the buffers; append in the same order in all ranks, or open the run with a larger buffer",
-                        self.step, part.name
+                let why = match part.over {
+                    Some(_) => format!(
+                        "rank {rank} puts {:?} with overlap, which waits until the lower ranks have ended the snapshot, and what waits does not fit the buffer and the {} MiB of the store; open the run with a buffer that holds what a rank puts in a snapshot, or let the lower ranks take it first",
+                        part.name,
+                        limit >> 20
                     ),
-                ));
+                    None => format!(
+                        "{:?} of rank {rank} waits for the other ranks and does not fit the buffers; append in the same order in all ranks, or open the run with a larger buffer",
+                        part.name
+                    ),
+                };
+                return Err(Error::new(Code::Full, why));
             }
             part.bytes = Bytes::Kept;
             copied.push((part.ticket, block));
         }
         self.kept.extend(copied.iter().map(|c| c.0));
-        Ok(copied)
+        Ok((parts, copied))
     }
 
     /// The part of a session's rank goes: whoever has it may bring it.
@@ -511,14 +598,14 @@ impl Step {
     pub fn of_partial(m: &Manifest) -> Result<Step> {
         let broken = || Error::new(Code::Corrupt, format!("what is kept of step {} is not whole", m.step));
         let partial = m.partial.as_deref().ok_or_else(broken)?;
-        let mut step = Step::new(m.step, m.time.unwrap_or(f64::NAN), partial.size);
+        let mut step = Step::new(m.step, partial.size);
         (step.lacked, step.held_back) = (true, true);
         step.missing.clone_from(&partial.missing);
         step.said.clone_from(&partial.said);
         step.compress.clone_from(&partial.compress);
         for (rank, g) in &partial.given {
-            let rank_of =
-                Rank { origin: g.session, began: g.began, ended: true, heads: g.heads, ..Rank::default() };
+            let (origin, began, heads, time) = (g.session, g.began, g.heads, m.time);
+            let rank_of = Rank { origin, began, heads, time, ended: true, ..Rank::default() };
             step.ranks.insert(*rank, rank_of);
         }
         let mut number = 0;
@@ -637,29 +724,11 @@ fn beginning(shape: &Shape) -> Result<Shape> {
     Shape::new(&[0; forebay_types::limits::RANK][..shape.rank()])
 }
 
-/// The shape of pieces behind one another along axis 0.
-fn joined(name: &str, locals: &BTreeMap<u32, Shape>) -> Result<Shape> {
-    let mut all = locals.iter();
-    let Some((one, first)) = all.next() else { return Ok(Shape::scalar()) };
-    let mut extents = first.extents().to_vec();
-    for (rank, s) in all {
-        if s.rank() != extents.len() || s.extents()[1..] != extents[1..] {
-            return Err(Error::bad(format!(
-                "{name:?}: rank {one} appends {first} and rank {rank} {s}; only axis 0 may differ"
-            )));
-        }
-        extents[0] = extents[0]
-            .checked_add(s.extents()[0])
-            .ok_or_else(|| Error::bad("appended pieces exceed 2^64"))?;
-    }
-    Shape::new(&extents)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use forebay_types::DType;
-    use forebay_types::record::Payload;
+    use forebay_types::record::{Overlap, Payload};
 
     fn part<'a>(name: &'a str, n: u64, place: Place, bytes: &'a [u8]) -> StepBlock<'a> {
         let meta = ArrayMeta::new(DType::U8, Shape::new(&[n]).unwrap());
@@ -678,9 +747,9 @@ mod tests {
             rule,
         };
         let ranks_of = |parts: Vec<Part>| parts.iter().map(|p| p.rank).collect::<Vec<_>>();
-        let mut s = Step::new(1, f64::NAN, 3);
+        let mut s = Step::new(1, 3);
         for rank in 0..3 {
-            s.begin(rank, (rank as u64, 1), 1, None).unwrap();
+            s.begin(rank, (rank as u64, 1), 1, f64::NAN, None).unwrap();
         }
         assert!(give(&mut s, 2, &part("x", 2, over(3, Overlap::Last), &[2; 2])).unwrap().is_empty());
         assert!(give(&mut s, 1, &part("x", 3, over(1, Overlap::Last), &[1; 3])).unwrap().is_empty());
@@ -691,9 +760,9 @@ mod tests {
         assert_eq!(ranks_of(s.end(1, 1).unwrap()), [2]);
         assert_eq!(ranks_of(s.lay_anew().unwrap()), [0, 1, 2]);
 
-        let mut s = Step::new(1, f64::NAN, 2);
+        let mut s = Step::new(1, 2);
         for rank in 0..2 {
-            s.begin(rank, (rank as u64, 1), 1, None).unwrap();
+            s.begin(rank, (rank as u64, 1), 1, f64::NAN, None).unwrap();
         }
         give(&mut s, 0, &part("x", 3, over(0, Overlap::Equal), &[0; 3])).unwrap();
         let e = give(&mut s, 1, &part("x", 3, over(1, Overlap::Last), &[0; 3])).unwrap_err();
@@ -706,9 +775,9 @@ mod tests {
 
     #[test]
     fn appended_pieces_wait_until_every_size_is_known_and_lie_in_rank_order() {
-        let mut s = Step::new(1, f64::NAN, 3);
+        let mut s = Step::new(1, 3);
         for rank in 0..3 {
-            s.begin(rank, (rank as u64, 1), 1, None).unwrap();
+            s.begin(rank, (rank as u64, 1), 1, f64::NAN, None).unwrap();
         }
         assert!(give(&mut s, 2, &part("x", 4, Place::Append, &[0; 4])).unwrap().is_empty());
         assert!(give(&mut s, 0, &part("x", 2, Place::Append, &[0; 2])).unwrap().is_empty());
@@ -727,10 +796,10 @@ mod tests {
 
     #[test]
     fn ranks_that_do_not_agree_are_told_so() {
-        let mut s = Step::new(1, 0.5, 2);
-        s.begin(0, (10, 1), 10, None).unwrap();
-        s.begin(1, (11, 1), 11, None).unwrap();
-        assert_eq!(s.begin(0, (12, 1), 12, None).unwrap_err().code(), Code::Conflict);
+        let mut s = Step::new(1, 2);
+        s.begin(0, (10, 1), 10, 0.5, None).unwrap();
+        s.begin(1, (11, 1), 11, 0.5, None).unwrap();
+        assert_eq!(s.begin(0, (12, 1), 12, 0.5, None).unwrap_err().code(), Code::Conflict);
         give(&mut s, 0, &part("E", 3, Place::Whole, &[0; 3])).unwrap();
         assert!(
             give(&mut s, 1, &part("E", 3, Place::Whole, &[0; 3])).err().unwrap().text().contains("both put")

@@ -65,7 +65,7 @@ impl Driver {
         let Some(offer) = state.offer.clone() else { return };
         let timed = state.machine.is_timed(index);
         let expected = state.machine.expected_at(index, key);
-        let (Some(connection), Some(job)) = (seat, state.jobs.get_mut(&index)) else {
+        let (Some(connection), Some(job)) = (seat, state.jobs.get_mut(index)) else {
             return state.machine.refused(index, key, now);
         };
         let id = self.inner.next_id();
@@ -90,12 +90,13 @@ impl Driver {
         };
         match went {
             Ok(Some((pending, sent))) => {
-                if let Some(free) = job.flights.iter_mut().find(|flight| flight.is_none()) {
-                    *free = Some(Flight { id, connection, pending, sent, files: carried.ok().flatten() });
-                }
+                let files = carried.ok().flatten().map(Box::new);
+                job.flies(Flight { id, connection, pending, sent, files });
             }
             Ok(None) => {
-                job.ready = carried.ok().flatten();
+                if let Ok(Some(ready)) = carried {
+                    job.rare().ready = Some(ready);
+                }
                 state.machine.refused(index, key, now);
             }
             Err(Sent::Lost(_)) => {
@@ -106,8 +107,8 @@ impl Driver {
             Err(Sent::NoRoom(why)) => {
                 state.machine.came(index, key, None, now);
                 // Those of tasks behind it may have the room, and would wait for this one.
-                for job in state.jobs.values_mut() {
-                    job.ready.take_if(|ready| ready.is_at(&connection));
+                for rare in state.jobs.iter_mut().filter_map(|(_, job)| job.has_rare()) {
+                    rare.ready.take_if(|ready| ready.is_at(&connection));
                 }
                 self.find_room_later(state, index, &connection, why);
             }

@@ -37,7 +37,7 @@ impl Machine {
         let at = self.servers.iter().position(|s| s.key == key)?;
         let expected = self.expects(index, at);
         self.servers[at].begin(index, expected, now);
-        self.tasks.get_mut(&index)?.second = Some(key);
+        self.tasks.get_mut(index)?.rare().second = Some(key);
         self.doubled += 1;
         self.sent += 1;
         Some((index, key))
@@ -49,8 +49,8 @@ impl Machine {
             server.under_way.iter().enumerate().map(move |(place, index)| (server, place as u32, *index))
         });
         under_way.filter_map(move |(server, place, index)| {
-            let is_lone = |t: &&Task| t.second.is_none() && t.deaths == 0 && t.home.is_none();
-            let task = self.tasks.get(&index).filter(is_lone)?;
+            let is_lone = |t: &&Task| t.second().is_none() && t.deaths() == 0 && t.home().is_none();
+            let task = self.tasks.get(index).filter(is_lone)?;
             let begun = if server.workers() == 1 { task.sent.max(server.since) } else { task.sent };
             let age = (place < server.workers()).then(|| now.saturating_sub(begun));
             let unit = self.unit(task.size)?;

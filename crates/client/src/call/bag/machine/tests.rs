@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::call::placement::Named;
+use forebay_link::QuickMap;
 use forebay_types::directory::Incarnation;
 
 fn server(key: ServerKey, workers: u32) -> Arc<ServerInfo> {
@@ -139,7 +140,7 @@ fn simulate(seed: u64, events: &mut Events) {
             }
             assert!(!at.iter().any(|(t, _)| *t == task), "seed {seed}: task {task} is at two servers");
             at.push((task, key));
-            if let Some(home) = machine.tasks.get(&task).and_then(|task| task.home) {
+            if let Some(home) = machine.tasks.get(task).and_then(Task::home) {
                 assert_eq!(home, key, "seed {seed}: a task is not where it can be run");
                 events.bound += 1;
             }
@@ -220,7 +221,7 @@ fn simulate(seed: u64, events: &mut Events) {
         under_way.sort_unstable();
         under_way.dedup();
         assert_eq!(counts.under_way, under_way.len() as u64, "seed {seed}");
-        let held: u64 = machine.tasks.values().map(|t| t.bytes).sum();
+        let held: u64 = machine.tasks.iter().map(|(_, t)| t.bytes).sum();
         assert_eq!(machine.bytes, held, "seed {seed}");
         if machine.is_over() {
             break;

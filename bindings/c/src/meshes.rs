@@ -1,0 +1,178 @@
+//! Meshes and species of particles of a snapshot being taken.
+
+use std::ffi::{c_char, c_int};
+
+use forebay::{Component, Error, Grid, ParticleRecord, Result};
+
+use crate::arrays::{Given, fb_array};
+use crate::fault::{fb_status, status};
+use crate::given;
+use crate::handle;
+use crate::kinds::fb_snapshot;
+use crate::snapshot::{Said, fb_piece_opts, lend, place};
+
+/// A component of a mesh.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fb_component {
+    /// Its name, such as "x"; NULL: the mesh is this one array.
+    pub name: *const c_char,
+    /// Its values.
+    pub values: *const fb_array,
+    /// Where in its cell this component is, a number for each axis; NULL: as fb_piece_opts.position says.
+    pub position: *const f64,
+}
+
+/// A record of a species of particles, or a component of one.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fb_record {
+    /// Its name: "position", "momentum", "weighting", "mass".
+    pub name: *const c_char,
+    /// Which component of it, such as "x"; NULL: the whole record.
+    pub component: *const c_char,
+    /// A number for each particle, of a whole record also up to three of them side by side, {n, 3}; or, without dimensions
+    /// (FB_ONE), one number for all particles.
+    pub values: *const fb_array,
+    /// Unit, such as "kg m/s"; NULL: none.
+    pub units: *const c_char,
+    /// Attributes as a JSON object; NULL: none.
+    pub attrs: *const c_char,
+}
+
+/// A name that may be left out.
+fn named<'a>(name: *const c_char, what: &str) -> Result<&'a str> {
+    Ok(given::optional_text(name, what)?.unwrap_or(""))
+}
+
+/// Copies a field on a regular mesh into the snapshot: readers of openPMD, VTK and ParaView find it in the file of the step.
+///
+/// The component "x" of the mesh "E" is the array "E_x" of the snapshot; a mesh that is one array has one component without
+/// a name. `opts` says units, dims, coords, attrs and overlap of all components, as for fb_snapshot_put_with, and where the
+/// points are: spacing, origin, position. Without dims the axes are x, y and z. `offset` and `global` as for
+/// fb_snapshot_put. FB_CONFLICT if components of one mesh are not on one grid; FB_BAD_ARGUMENT if readers cannot take it.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_snapshot_mesh(
+    snapshot: *mut fb_snapshot,
+    name: *const c_char,
+    components: *const fb_component,
+    ncomponents: c_int,
+    offset: *const i64,
+    global: *const i64,
+    opts: *const fb_piece_opts,
+) -> fb_status {
+    status(|| {
+        let object = handle::get(snapshot)?;
+        let name = given::text(name, "name")?;
+        let given = given::slice(components, ncomponents.into(), "components")?;
+        let of = |c: &fb_component| {
+            let called = named(c.name, "the name of a component")?;
+            let values =
+                Given::of(c.values, "values").map_err(|e| e.within(format!("the component {called:?}")))?;
+            Ok((called, values, Said::of(opts, values.meta.dtype)?))
+        };
+        let parts = given.iter().map(of).collect::<Result<Vec<_>>>()?;
+        let components = parts.iter().zip(given).map(|((name, values, said), c)| {
+            let rank = values.meta.shape.rank();
+            let position: &[f64] =
+                if c.position.is_null() { &[] } else { given::slice(c.position, rank as i64, "position")? };
+            let options = said.options(place(rank, offset, global)?)?;
+            Ok(Component { name, view: values.view()?, position, options })
+        });
+        let components = components.collect::<Result<Vec<_>>>()?;
+        let grid =
+            parts.first().map_or(Ok(Grid::default()), |(_, v, said)| said.grid(v.meta.shape.rank()))?;
+        object.taken()?.0.mesh(name, &grid, &components)
+    })
+}
+
+/// A place in the buffer for a field on a regular mesh, or for one `component` of it (NULL: the mesh is one array), to be
+/// filled in place, as fb_snapshot_allocate gives it. All else as for fb_snapshot_mesh.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_snapshot_allocate_mesh(
+    snapshot: *mut fb_snapshot,
+    name: *const c_char,
+    component: *const c_char,
+    array: *mut fb_array,
+    offset: *const i64,
+    global: *const i64,
+    opts: *const fb_piece_opts,
+) -> fb_status {
+    status(|| {
+        let object = handle::get(snapshot)?;
+        let name = given::text(name, "name")?;
+        let component = named(component, "component")?;
+        lend(&object, array, |snapshot, meta| {
+            let (said, rank) = (Said::of(opts, meta.dtype)?, meta.shape.rank());
+            let options = said.options(place(rank, offset, global)?)?;
+            snapshot.allocate_mesh(name, component, meta, &said.grid(rank)?, &options)
+        })
+    })
+}
+
+/// Copies a species of particles into the snapshot: readers of openPMD, VTK and ParaView find it in the file of the step.
+///
+/// The component "x" of the record "position" of "electrons" is the array "electrons/position/x" of the snapshot. Each rank
+/// gives its own particles: `offset` is FB_APPEND, or the index of the first one, one number, and `global` the number of
+/// all; both NULL: they are all there are. FB_BAD_ARGUMENT if readers cannot take it.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_snapshot_particles(
+    snapshot: *mut fb_snapshot,
+    name: *const c_char,
+    records: *const fb_record,
+    nrecords: c_int,
+    offset: *const i64,
+    global: *const i64,
+) -> fb_status {
+    status(|| {
+        let object = handle::get(snapshot)?;
+        let name = given::text(name, "name")?;
+        let given = given::slice(records, nrecords.into(), "records")?;
+        let place = place(1, offset, global)?;
+        let of = |r: &fb_record| {
+            let (called, component) =
+                (given::text(r.name, "the name of a record")?, named(r.component, "component")?);
+            let within = |e: Error| e.within(format!("the record {called:?}"));
+            let values = Given::of(r.values, "values").map_err(within)?;
+            Ok((
+                called,
+                component,
+                values,
+                Said::of_record(r.units, r.attrs, values.meta.dtype).map_err(within)?,
+            ))
+        };
+        let parts = given.iter().map(of).collect::<Result<Vec<_>>>()?;
+        let records = parts.iter().map(|(name, component, values, said)| {
+            Ok(ParticleRecord { name, component, view: values.view()?, options: said.options(place)? })
+        });
+        let records = records.collect::<Result<Vec<_>>>()?;
+        object.taken()?.0.particles(name, &records)
+    })
+}
+
+/// A place in the buffer for a `record` of a species of particles, or for one `component` of it (NULL: the whole record),
+/// to be filled in place, as fb_snapshot_allocate gives it; `opts` says units and attrs. All else as for
+/// fb_snapshot_particles, which takes the records that are one number for all.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_snapshot_allocate_particles(
+    snapshot: *mut fb_snapshot,
+    name: *const c_char,
+    record: *const c_char,
+    component: *const c_char,
+    array: *mut fb_array,
+    offset: *const i64,
+    global: *const i64,
+    opts: *const fb_piece_opts,
+) -> fb_status {
+    status(|| {
+        let object = handle::get(snapshot)?;
+        let name = given::text(name, "name")?;
+        let record = given::text(record, "record")?;
+        let component = named(component, "component")?;
+        lend(&object, array, |snapshot, meta| {
+            let said = Said::of(opts, meta.dtype)?.plain()?;
+            let options = said.options(place(1, offset, global)?)?;
+            snapshot.allocate_particles(name, record, component, meta, &options)
+        })
+    })
+}
