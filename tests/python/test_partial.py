@@ -22,7 +22,9 @@ try:
         run.parameter("k", 7)
         for step in range(12):
             with run.snapshot(step, time=0.5 * step) as s:
-                s.put("x", np.full(40_000, 100.0 * step + rank), offset=[rank * 40_000], shape=[size * 40_000], units="m")
+                for first in (rank * 40_000, rank * 40_000 + 10_000):
+                    block = np.full(10_000 if first % 40_000 == 0 else 30_000, 100.0 * step + rank)
+                    s.put("x", block, offset=[first], shape=[size * 40_000], units="m")
                 s.put("p", np.full((rank + 1) * 10, float(step)), offset="append")
                 if rank == 0:
                     s.put("whole/n", np.arange(3.0))

@@ -214,9 +214,16 @@ pub struct Placed {
     pub rank: u32,
     /// Its name in the step.
     pub name: String,
+    /// Which piece of that name it is among those of its rank.
+    #[serde(default, skip_serializing_if = "is_first")]
+    pub piece: u32,
     /// Where.
     #[serde(flatten)]
     pub place: Within,
+}
+
+fn is_first(piece: &u32) -> bool {
+    *piece == 0
 }
 
 /// The place of a piece in a data set.
@@ -248,9 +255,12 @@ pub enum Within {
 }
 
 impl Partial {
-    /// Where the part of a rank lies in the file.
-    pub fn name_of(rank: u32, name: &str) -> String {
-        format!("forebay/parts/{rank}/{name}")
+    /// Where a piece of a rank lies in the file.
+    pub fn name_of(rank: u32, piece: u32, name: &str) -> String {
+        match piece {
+            0 => format!("forebay/parts/{rank}/{name}"),
+            _ => format!("forebay/parts/{rank}.{piece}/{name}"),
+        }
     }
 }
 

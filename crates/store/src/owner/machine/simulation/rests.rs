@@ -55,7 +55,7 @@ impl World {
             let parts = file.iter().copied().filter(|t| self.origin(t.0) == of).collect();
             self.lies.insert(offset, parts);
             let meta = ArrayMeta::new(DType::U8, Shape::new(&[PIECE]).unwrap());
-            let name = Partial::name_of(placed.rank, &placed.name);
+            let name = Partial::name_of(placed.rank, placed.piece, &placed.name);
             let about = forebay_types::Description::default();
             data.push(Entry { name, meta, units: String::new(), offset, pieces: Vec::new(), about });
         }
