@@ -63,7 +63,7 @@ def test_a_compressed_array_is_smaller_and_everybody_reads_it(run_dir: Path, tmp
                     s.put(f"plain/{name}", a)
                 for room in (
                     s.allocate("room", SHAPE, compress="gzip"),
-                    s.allocate_mesh("M", SHAPE, compress="gzip"),
+                    s.allocate_mesh("M", SHAPE, dims=("i", "j", "k"), compress="gzip"),
                     s.allocate_particles("e", "position", SHAPE[0] * SHAPE[1] * SHAPE[2], compress="gzip"),
                 ):
                     room[...] = field.reshape(room.shape)
@@ -120,7 +120,7 @@ for step in range(2):
         s.put("F", np.asfortranarray(whole[:, mine.start // 3:mine.stop // 3]),
               offset=(0, mine.start // 3), shape=(900, 300), compress="gzip")
         s.particles("e", position={"x": whole[mine, 0]}, offset="append", compress="gzip")
-        s.put("H", whole[mine], offset=(mine.start, 100), shape=(900, 700), fill=-1, compress="gzip")
+        s.put("H", whole[mine], offset=(mine.start, 100), shape=(900, 1000), fill=-1, compress="gzip")
     s.wait(60)
 """
 
@@ -133,7 +133,7 @@ def test_pieces_of_ranks_are_compressed_each_and_make_one_array(run_dir: Path, p
     assert sorted(p["rank"] for p in pieces(run_dir, 1, "T") if p["chunks"]) == [0, 1, 2]
     nobodys = [p for p in pieces(run_dir, 1, "H") if p["rank"] > 2]
     assert max(len(p["chunks"]["stored"]) for p in nobodys) > 1
-    filled = np.full((900, 700), -1.0)
+    filled = np.full((900, 1000), -1.0)
     filled[:, 100:400] = whole
     with fb.open(run_dir, "r") as run:
         last = run.snapshots[-1]
