@@ -862,7 +862,9 @@ fb_status fb_snapshot_info(fb_snapshot *snapshot, const char *name, fb_info *inf
 
 /* The least, the greatest and the mean value of one of its arrays, without reading it: they were counted when it was
    written. FB_NOT_FOUND of truth values, texts and bytes, and in snapshots of earlier versions. */
-fb_status fb_snapshot_stats(fb_snapshot *snapshot, const char *name, fb_array_stats *stats);
+fb_status fb_snapshot_stats(fb_snapshot *snapshot,
+                            const char *name,
+                            fb_array_stats *stats);
 
 /* The names of the axes of one of its arrays, in the order of the indices; none when they have no names. Free them, in one
    piece, with fb_free. */
