@@ -70,6 +70,8 @@ contains
     call refused(stat, FB_BAD_ARGUMENT, 'compress = "zip"')
     call fb_snapshot_allocate_mesh(s, 'E', b, [6, 3], compress='zip', stat=stat, errmsg=said)
     call refused(stat, FB_BAD_ARGUMENT, 'compress = "zip"')
+    call fb_snapshot_allocate(s, 'n', b, [6, 3], compress='zip', stat=stat, errmsg=said)
+    call refused(stat, FB_BAD_ARGUMENT, 'compress = "zip"')
     call fb_snapshot_allocate(s, 'n', b, [6, 3], fill=1d0, stat=stat, errmsg=said)
     call refused(stat, FB_BAD_ARGUMENT, 'shape of the whole')
     call fb_snapshot_mesh(s, 'E', [fb_component('x', ex), fb_component('y', ey(:5, :))], stat=stat, errmsg=said)

@@ -227,9 +227,11 @@ impl Intake {
 
     /// Who compresses makes way for the ranks, and stops where three quarters of their buffers wait for the disk.
     fn note_load(&self) {
-        let room: u64 = self.attached.values().map(|s| s.segment.block_bytes()).sum();
-        let ranks = self.attached.values().filter(|s| !s.is_mirror()).count();
-        self.ends.load.note(ranks, room > 0 && self.machine.waiting_bytes() > room / 4 * 3);
+        // Clients take no snapshots, and their buffers are no room for those of ranks.
+        let ranks = || self.attached.values().filter(|s| s.row.size > 0);
+        let room: u64 = ranks().map(|s| s.segment.block_bytes()).sum();
+        let here = ranks().filter(|s| !s.is_mirror()).count();
+        self.ends.load.note(here, room > 0 && self.machine.waiting_bytes() > room / 4 * 3);
     }
 
     /// On a disk that is nearly full the catalog's own file does not grow: what waits for room has the log.
