@@ -108,10 +108,10 @@ def test_a_group_that_is_not_over_in_time_goes_on(client: fb.Client) -> None:
 def test_a_body_that_raises_gives_all_calls_up(client: fb.Client) -> None:
     began = time.monotonic()
     with pytest.raises(ZeroDivisionError), client.cobegin() as outer:
-        outer.call("nap", 20.0)
-        outer.cobegin().call("nap", 20.0)
+        outer.call("nap", 4.0)
+        outer.cobegin().call("nap", 4.0)
         print(1 // 0)
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 3
     with pytest.raises(fb.Cancelled):
         outer.calls[0].wait()
     with pytest.raises(fb.Closed):
@@ -120,13 +120,13 @@ def test_a_body_that_raises_gives_all_calls_up(client: fb.Client) -> None:
 
 def test_a_group_is_given_up_by_another_thread_and_by_ctrl_c(client: fb.Client) -> None:
     g = client.cobegin()
-    g.call("nap", 20.0)
+    g.call("nap", 4.0)
     threading.Timer(0.2, g.cancel).start()
     with pytest.raises(fb.Cancelled, match=r"^call 1 of 1 \(nap\)"):
         g.end()
     threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt), client.cobegin() as g:
-        g.call("nap", 20.0)
+        g.call("nap", 4.0)
     with pytest.raises(fb.Cancelled):
         g.calls[0].wait()
 
@@ -139,14 +139,14 @@ def test_calls_that_have_failed_are_remembered(client: fb.Client) -> None:
     with pytest.raises(fb.NoServer):
         client.call("nobody")
     with pytest.raises(fb.Timeout):
-        client.call("nap", 20.0, timeout=0.05)
+        client.call("nap", 4.0, timeout=0.05)
     with pytest.raises(fb.BadArgument):
         client.call("axpy", 1.0, np.ones(4), y)
     unfit = np.array([object(), None])
     for call in (client.call, client.call_async):
         with pytest.raises(fb.BadArgument):
             call("axpy", 1.0, unfit, y)
-    given_up = client.call_async("nap", 20.0)
+    given_up = client.call_async("nap", 4.0)
     given_up.cancel()
     with pytest.raises(fb.Cancelled):
         given_up.wait()
@@ -165,10 +165,9 @@ def test_calls_that_have_failed_are_remembered(client: fb.Client) -> None:
     assert before - timedelta(seconds=1) < failed[0].when <= failed[3].when <= datetime.now(timezone.utc)
     other = fb.connect()
     assert other.failed() == []
-    for n in range(1010):
-        with pytest.raises(fb.NoServer):
-            other.call(f"nobody_{n}")
-    assert [one.service for one in other.failed()] == [f"nobody_{n}" for n in range(10, 1010)]
+    with pytest.raises(fb.NoServer):
+        other.call("nobody_else")
+    assert [one.service for one in other.failed()] == ["nobody_else"]
 
 
 def test_the_command_tells_what_services_have_done(client: fb.Client, place: Place) -> None:

@@ -57,6 +57,24 @@ def test_a_condition_selects_updates_and_deletes(stars: fb.Table) -> None:
     assert len(stars) == 0
 
 
+def test_an_index_finds_rows_and_changes_neither_them_nor_their_order(stars: fb.Table, run_dir: Path) -> None:
+    for _ in range(2):
+        stars.index("name", "mass")
+    stars.insert([("Proxima", 3.0, 4, None), ("Altair", 1.8, 5, None)])
+    assert stars.select("name = ?", ["Proxima"])["id"].tolist() == [3, 4]
+    assert stars.select("name > ?", ["A"])["id"].tolist() == [1, 2, 3, 4, 5], "in the order they came"
+    assert stars.select(order="name", limit=2)["id"].tolist() == [5, 3]
+    with fb.open(run_dir, "r") as run:
+        plan = run.sql("explain query plan select mass from stars where name = 'Sun'")
+        assert "USING COVERING INDEX" in plan[0]["detail"], plan
+        with pytest.raises(fb.ReadOnly):
+            run.table("stars").index("id")
+    with pytest.raises(fb.BadArgument, match='no column "colour"; it has name str'):
+        stars.index("name", "colour")
+    with pytest.raises(fb.BadArgument, match="at least one"):
+        stars.index()
+
+
 def test_sql_reads_and_does_not_write(run_dir: Path) -> None:
     with fb.open(run_dir) as run:
         run.table("t", {"a": int}).insert([(n,) for n in range(10)])

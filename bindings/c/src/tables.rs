@@ -266,6 +266,20 @@ pub extern "C" fn fb_table_select(
     })
 }
 
+/// Makes an index of columns, unless there is one: conditions and SQL that ask for values of the first of them (and of
+/// the next) find their rows without reading all. Each insert takes a little longer. It is kept with the run.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_table_index(
+    table: *mut fb_table,
+    columns: *const *const c_char,
+    ncolumns: c_int,
+) -> fb_status {
+    status(|| {
+        let object = handle::get(table)?;
+        object.table.index(&given::texts(columns, ncolumns, "columns")?)
+    })
+}
+
 /// Changes the rows where a condition holds: each column named gets the one value given. `count` gets
 /// how many rows, and may be NULL.
 #[unsafe(no_mangle)]

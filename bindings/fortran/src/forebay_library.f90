@@ -436,6 +436,12 @@ module forebay_library
       integer(c_int), value :: ncolumns, nargs
       type(c_ptr), intent(inout) :: rows
     end function lib_table_select
+    integer(c_int) function lib_table_index(table, columns, ncolumns) bind(c, name='fb_table_index')
+      import
+      type(c_ptr), value :: table
+      type(c_ptr), intent(in) :: columns(*)
+      integer(c_int), value :: ncolumns
+    end function lib_table_index
     integer(c_int) function lib_table_update(table, values, nvalues, condition, args, nargs, count) &
         bind(c, name='fb_table_update')
       import

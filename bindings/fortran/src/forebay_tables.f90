@@ -12,6 +12,7 @@ module forebay_tables
   implicit none
   private
   public :: fb_table_open, fb_table_columns, fb_table_insert, fb_table_select, fb_table_update, fb_table_delete
+  public :: fb_table_index
   public :: fb_sql, fb_rows_get, fb_rows_bytes
 
   !> A column of a table.
@@ -114,6 +115,22 @@ contains
     call settle(fbf_table_write(id(table%at), values, size(values), 1, text(condition, c_condition), args, &
         number_of(args), count), stat, errmsg)
   end subroutine fb_table_update
+
+  !> Makes an index of columns, unless there is one, by which conditions and SQL find their rows without reading all.
+  subroutine fb_table_index(table, columns, stat, errmsg)
+    type(fb_table), intent(in) :: table
+    character(len=*), intent(in) :: columns(:)
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    character(kind=c_char), target :: names(FB_NAME_ROOM, size(columns))
+    type(c_ptr), target :: named(size(columns) + 1)
+    integer :: i
+    do i = 1, size(columns)
+      call name_column(columns(i), names(:, i))
+      named(i) = c_loc(names(1, i))
+    end do
+    call settle(lib_table_index(id(table%at), c_loc(named), size(columns)), stat, errmsg)
+  end subroutine fb_table_index
 
   !> Removes the rows where a condition holds, or all.
   subroutine fb_table_delete(table, condition, args, count, stat, errmsg)

@@ -152,6 +152,11 @@ impl Table {
         released(py, || self.inner.update(set, condition, &args))
     }
 
+    fn index(&self, py: Python<'_>, columns: Vec<String>) -> PyResult<()> {
+        let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
+        released(py, || self.inner.index(&columns))
+    }
+
     fn delete(&self, py: Python<'_>, condition: &str, args: Vec<Bound<'_, PyAny>>) -> PyResult<u64> {
         let args: Vec<_> = args.iter().map(json::scalar_from_python).collect::<PyResult<_>>()?;
         released(py, || self.inner.delete(condition, &args))

@@ -5,7 +5,7 @@ use crate::Keep;
 use serde::{Deserialize, Serialize};
 
 /// Version of every byte that two processes exchange. A different one is refused by name.
-pub const WIRE_VERSION: u32 = 8;
+pub const WIRE_VERSION: u32 = 9;
 
 /// The words of a segment's control page, by index. Each has one writer.
 pub mod word {
@@ -379,6 +379,13 @@ pub enum Ask {
         columns: Vec<Column>,
         /// Whether rows belong to steps and go when a restart goes back.
         history: bool,
+    },
+    /// Have an index of columns of a table, unless there is one. Answer: null.
+    Index {
+        /// The table.
+        table: String,
+        /// The columns, that by which rows are looked up first.
+        columns: Vec<String>,
     },
     /// Change rows. Answer: how many.
     Update {

@@ -57,6 +57,12 @@ int main(int argc, char **argv)
     CHECK(count == 1 && ncolumns == 1);
     OK(fb_rows_free(rows));
 
+    const char *by[] = { "kind", "id" };
+    OK(fb_table_index(table, by, 2));
+    OK(fb_table_index(table, by, 2));
+    FAILS(FB_BAD_ARGUMENT, "has no column \"colour\"", fb_table_index(table, &(const char *){ "colour" }, 1));
+    FAILS(FB_BAD_ARGUMENT, "at least one", fb_table_index(table, NULL, 0));
+
     const double heavier = 9.0;
     const fb_values set[] = { { .column = "mass", .array = FB_ONE(&heavier, FB_F64) } };
     OK(fb_table_update(table, set, 1, "id = ?", &which[1], 1, &count));

@@ -111,6 +111,8 @@ static void tables(fb::run &run)
     const fb::rows all = bodies.select_columns({ "kind", "mass" });
     CHECK(all.size() == 4 && all.is_null(3, "mass") && !all.is_null(0, 0) && std::isnan(all.column<double>("mass")[3]));
     CHECK(fails(FB_BAD_ARGUMENT, "there are kind, mass", [&] { all.column<double>("id"); }));
+    bodies.index({ "kind", "mass" });
+    CHECK(fails(FB_BAD_ARGUMENT, "no column", [&] { bodies.index({ "colour" }); }));
     CHECK(bodies.update({ { "mass", 9.0 }, { "kind", std::string("heavy") } }, "id = ?", 3) == 1);
     CHECK(run.sql("select sum(mass) from bodies where kind = ?", "heavy").column<double>(0)[0] == 9);
     const auto bytes = run.sql("select x'0102'").bytes(0, 0);

@@ -96,6 +96,7 @@ contains
     call fb_table_select(particles, rows, condition='charge = 7')
     call fb_rows_get(rows, 3, name)
     call expect(size(name) == 1 .and. name(1) == 'ion', 'to what was given')
+    call fb_table_index(particles, ['charge', 'name  '])
     call fb_table_delete(particles, condition='mass is null and charge < ?', args=[fb_in(1)], count=count)
     call expect(count == 1, 'a row is deleted')
     call fb_table_delete(particles)

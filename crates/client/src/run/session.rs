@@ -252,6 +252,12 @@ impl Session {
         self.core.publish(&Record::Insert { table: table.id, step, rows, cells: &cells.finish() }).map(|_| ())
     }
 
+    /// Has an index of columns of a table, unless there is one.
+    pub fn index(&self, table: &str, columns: &[&str]) -> Result<()> {
+        let columns = columns.iter().map(|&column| column.to_owned()).collect();
+        self.ask(&Ask::Index { table: table.to_owned(), columns })
+    }
+
     /// Changes rows; returns how many.
     pub fn update(
         &self,

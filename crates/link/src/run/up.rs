@@ -415,6 +415,7 @@ fn lacks(left: &Left, seq: u64, record: &Record) -> bool {
                     | Ask::Copy { .. }
                     | Ask::SetAttrs { .. }
                     | Ask::Table { .. }
+                    | Ask::Index { .. }
                     | Ask::Update { .. }
                     | Ask::Remove { .. }
                     | Ask::DropStep { .. })

@@ -84,7 +84,7 @@ pub use steps::{
     step_row, steps, steps_of_file, stray_data,
 };
 pub use tables::{
-    fits, insert, open_table, remove, row_number, row_number_of, table, table_of, tables, update,
+    fits, index, insert, open_table, remove, row_number, row_number_of, table, table_of, tables, update,
 };
 pub(crate) use together::steps_are;
 pub use together::{

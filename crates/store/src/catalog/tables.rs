@@ -422,6 +422,30 @@ fn filter(condition: &str) -> Result<String> {
     }
 }
 
+/// Makes an index of columns, unless there is one. A catalog that is made anew has none.
+pub fn index(conn: &Connection, name: &str, columns: &[String]) -> Result<()> {
+    let t = existing(conn, name)?;
+    if columns.is_empty() {
+        return Err(Error::bad(format!("an index of table {name:?} is of no column; name at least one")));
+    }
+    let is_column =
+        |column: &String| t.columns.iter().any(|c| c.name == *column) || (t.history && column == STEP_COLUMN);
+    if let Some(unknown) = columns.iter().find(|column| !is_column(column)) {
+        return Err(Error::bad(format!(
+            "table {name:?} has no column {unknown:?}; it has {}",
+            words(&t.columns)
+        )));
+    }
+    let of = columns.iter().map(|column| quoted(column)).collect::<Vec<_>>().join(", ");
+    let sql = format!(
+        "CREATE INDEX IF NOT EXISTS {} ON {}({of})",
+        quoted(&format!("fb_index of {}({of})", quoted(name))),
+        quoted(name)
+    );
+    let failed = |e| sql_error(&format!("cannot make an index of table {name:?}"), e);
+    conn.execute(&sql, ()).map(drop).map_err(failed)
+}
+
 type Changes = serde_json::Map<String, serde_json::Value>;
 
 /// Changes rows; says how many.

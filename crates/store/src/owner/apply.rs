@@ -447,6 +447,10 @@ fn request(
             serde_json::to_value(catalog::open_table(conn, name, columns, *history)?)
                 .map_err(|e| Error::internal(e.to_string()))?
         }
+        Ask::Index { table, columns } => {
+            catalog::index(conn, table, columns)?;
+            json!(null)
+        }
         Ask::Update { table, set, condition, args } => {
             json!(catalog::update(conn, table, set, condition, args)?)
         }
