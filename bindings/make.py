@@ -54,7 +54,15 @@ RENAMED = {"FB_IN": "IS_IN", "FB_OUT": "IS_OUT", "FB_INOUT": "IS_INOUT"}
 # The dtypes that Fortran has a type for; elements of others are given as the integers that their bits are.
 OWN = ("i8", "i16", "i32", "i64", "f32", "f64", "c64", "c128", "bool", "str")
 # Structures that a user of the module sees, with the names they have in C.
-SHOWN = ("fb_stats", "fb_step_info", "fb_timing", "fb_server_load", "fb_bag_totals", "fb_failure")
+SHOWN = (
+    "fb_stats",
+    "fb_step_info",
+    "fb_array_stats",
+    "fb_timing",
+    "fb_server_load",
+    "fb_bag_totals",
+    "fb_failure",
+)
 
 
 def structure(name: str) -> str:

@@ -1,6 +1,6 @@
 """benches/suite [--quick] [PART ...]: measures, prints the table, writes JSON and picture to out/bench.
 
-Parts: calls, void, dgemm, transfers, applications, maps, clients, beside, remote, small, snapshots, layouts, processes, overflow, attending, heat, steps, burst. `--publish` also puts picture, JSON and table into docs/;
+Parts: calls, void, dgemm, transfers, applications, maps, clients, beside, remote, small, snapshots, layouts, compressed, processes, overflow, attending, heat, steps, burst. `--publish` also puts picture, JSON and table into docs/;
 `--draw FILE.json` only draws.
 """
 
@@ -45,6 +45,7 @@ PARTS = (
     "small",
     "snapshots",
     "layouts",
+    "compressed",
     "processes",
     "overflow",
     "attending",
@@ -118,6 +119,7 @@ def measure(wanted: list[str], quick: bool, out: Path) -> list[Figure]:
             "small": storage.small,
             "snapshots": storage.snapshots,
             "layouts": storage.layouts,
+            "compressed": storage.compressed,
             "processes": storage.ranks,
             "overflow": storage.overflow,
             "attending": storage.attending,

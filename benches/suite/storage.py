@@ -437,6 +437,11 @@ def clients(bench: Bench) -> list[Figure]:
     )
 
 
+def compressed(bench: Bench) -> list[Figure]:
+    """Snapshots that are compressed, beside those that are not."""
+    return by_script(bench, "compressed.py", ["--mib", "16", "--rounds", "3"])
+
+
 def beside(bench: Bench) -> list[Figure]:
     """Clients that write beside the ranks of a run."""
     return by_script(bench, "beside.py", ["--rounds", "1"])

@@ -244,17 +244,21 @@ fn take(part: &Part, run: &Run, step: i64, state: &[f64]) -> Result<()> {
     snapshot.put(
         "electrons/x",
         View::of(&values, &[n])?,
-        ArrayOptions { units: "m", place: block(n)?, about: None },
+        ArrayOptions { units: "m", place: block(n)?, about: None, compress: None },
     )?;
     let n = STATE as u64;
     snapshot.put(
         "state",
         View::of(state, &[n])?,
-        ArrayOptions { units: "", place: block(n)?, about: None },
+        ArrayOptions { units: "", place: block(n)?, about: None, compress: None },
     )?;
     let few = 10 + u64::from(rank);
     let some = View::of(&values[..few as usize], &[few])?;
-    snapshot.put("behind", some, ArrayOptions { units: "", place: Place::Append, about: None })?;
+    snapshot.put(
+        "behind",
+        some,
+        ArrayOptions { units: "", place: Place::Append, about: None, compress: None },
+    )?;
     if rank == 0 {
         snapshot.put("E", View::of(&values[..64], &[64])?, ArrayOptions::default())?;
     }

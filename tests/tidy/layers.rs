@@ -48,6 +48,7 @@ const HOMES: &[(&str, &[&str], &str)] = &[
     ("axum", &["crates/monitor"], "only the monitor speaks HTTP"),
     ("hdf5-metno", &["crates/store"], "only the store knows files of arrays"),
     ("hdf5-metno-sys", &["crates/store"], "only the store knows files of arrays"),
+    ("libdeflater", &["crates/store"], "only the store compresses arrays"),
     ("rusqlite", &["crates/store"], "only the store knows the catalog"),
     ("clap", &["crates/forebay"], "only the command line parses options"),
     ("rustls", &["crates/link"], "only the link speaks TLS"),

@@ -334,6 +334,8 @@ typedef struct {
     int64_t in_memory;
     /* Elements of snapshots that no rank put, and that have the value of fb_piece_opts.fill. */
     int64_t filled_elements;
+    /* Bytes that were to be compressed and went out as they were, for the buffers were nearly full. */
+    int64_t uncompressed_bytes;
 } fb_stats;
 
 /* Opens a run: `place` is its name, "two_stream" meaning the directory two_stream.fb, or its path.
@@ -609,6 +611,10 @@ typedef struct {
        ranks must cover the whole. Given with offset and global; it must be a value of the array's dtype, is kept as the
        attribute "_FillValue", and all ranks say the same. fb_run_stats counts such elements. */
     const fb_array *fill;
+    /* "gzip": chunks of about a megabyte are compressed behind the program's back, by threads that run when nobody else
+       wants the processor; every reader of HDF5 reads them. What does not become smaller by a twentieth, and less than
+       64 KiB, is kept as it is. Not together with overlap. NULL: no. */
+    const char *compress;
 } fb_piece_opts;
 
 /* Begins the snapshot of a step; `time` may be NAN. One at a time in a run.
@@ -785,6 +791,21 @@ typedef struct {
     int finished;
 } fb_step_info;
 
+/* What the values of an array of a snapshot come to; of complex numbers their absolute values. Integers beyond 2^53 are
+   rounded here. */
+typedef struct {
+    /* sizeof(fb_array_stats), set before the call. */
+    size_t size;
+    /* The least value; NAN where there is none. */
+    double min;
+    /* The greatest value; NAN where there is none. */
+    double max;
+    /* The mean of those that are numbers; NAN where there is none. */
+    double mean;
+    /* How many are not a number: they count for none of the others. */
+    int64_t nans;
+} fb_array_stats;
+
 /* The numbers of the complete snapshots, ascending; free `steps` with fb_free. A single rank sees all
    that it ended (this waits for the disk); of several ranks, what is durable. */
 fb_status fb_snapshots(fb_run *run, int64_t **steps, int64_t *count);
@@ -838,6 +859,12 @@ fb_status fb_snapshot_names(fb_snapshot *snapshot, char ***names, int64_t *count
 
 /* Describes one of its arrays. */
 fb_status fb_snapshot_info(fb_snapshot *snapshot, const char *name, fb_info *info);
+
+/* The least, the greatest and the mean value of one of its arrays, without reading it: they were counted when it was
+   written. FB_NOT_FOUND of truth values, texts and bytes, and in snapshots of earlier versions. */
+fb_status fb_snapshot_stats(fb_snapshot *snapshot,
+                            const char *name,
+                            fb_array_stats *stats);
 
 /* The names of the axes of one of its arrays, in the order of the indices; none when they have no names. Free them, in one
    piece, with fb_free. */

@@ -87,6 +87,7 @@ pub fn describe_array(meta: &ArrayMeta) -> Result<fb_info> {
         species: None,
         version: 0,
         nbytes: meta.bytes()?,
+        stats: None,
     }))
 }
 

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int};
 
-use forebay::{Checkpoint, Restart, Result};
+use forebay::{Checkpoint, Code, Error, Restart, Result, Stats};
 use serde_json::Value;
 
 use crate::arrays::{Given, fb_array};
@@ -286,6 +286,60 @@ pub extern "C" fn fb_snapshot_info(
         let out = given::out(info, "info")?;
         out.set(describe(&object.kept()?.dataset(given::text(name, "name")?)?));
         Ok(())
+    })
+}
+
+/// What the values of an array of a snapshot come to; of complex numbers their absolute values. Integers beyond 2^53 are
+/// rounded here.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fb_array_stats {
+    /// sizeof(fb_array_stats), set before the call.
+    pub size: usize,
+    /// The least value; NAN where there is none.
+    pub min: f64,
+    /// The greatest value; NAN where there is none.
+    pub max: f64,
+    /// The mean of those that are numbers; NAN where there is none.
+    pub mean: f64,
+    /// How many are not a number: they count for none of the others.
+    pub nans: i64,
+}
+
+// SAFETY: numbers, the size first.
+unsafe impl given::Sized0 for fb_array_stats {}
+
+/// The least, the greatest and the mean value of one of its arrays, without reading it: they were counted when it was
+/// written. FB_NOT_FOUND of truth values, texts and bytes, and in snapshots of earlier versions.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_snapshot_stats(
+    snapshot: *mut fb_snapshot,
+    name: *const c_char,
+    stats: *mut fb_array_stats,
+) -> fb_status {
+    status(|| {
+        let object = handle::get(snapshot)?;
+        let found = object.kept()?.dataset(given::text(name, "name")?)?;
+        let told = found.stats.ok_or_else(|| {
+            let (name, dtype) = (&found.name, found.meta.dtype);
+            let text = format!(
+                "{name:?} is {dtype}, and nothing was counted of its values; read it with fb_snapshot_get"
+            );
+            Error::new(Code::NotFound, text)
+        })?;
+        let (min, max) = match told {
+            Stats::Ints { range, .. } => range.map(|r| (r.0 as f64, r.1 as f64)),
+            Stats::Reals { range, .. } => range,
+        }
+        .unwrap_or((f64::NAN, f64::NAN));
+        let counted = fb_array_stats {
+            size: size_of::<fb_array_stats>(),
+            min,
+            max,
+            mean: told.mean(found.meta.shape.len()).unwrap_or(f64::NAN),
+            nans: told.nans() as i64,
+        };
+        given::fill(stats, counted, "fb_array_stats")
     })
 }
 

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use forebay::{
-    About, Allocated, ArrayMeta, ArrayOptions, Code, Coordinate, DType, Description, Error, Grid, Kept,
-    Overlap, Place, Result, Snapshot, attribute_among, attribute_of_array, unit_among,
+    About, Allocated, ArrayMeta, ArrayOptions, Code, Compression, Coordinate, DType, Description, Error,
+    Grid, Kept, Overlap, Place, Result, Snapshot, attribute_among, attribute_of_array, unit_among,
 };
 
 use crate::arrays::{Given, fb_array};
@@ -114,6 +114,10 @@ pub struct fb_piece_opts {
     /// ranks must cover the whole. Given with offset and global; it must be a value of the array's dtype, is kept as the
     /// attribute "_FillValue", and all ranks say the same. fb_run_stats counts such elements.
     pub fill: *const fb_array,
+    /// "gzip": chunks of about a megabyte are compressed behind the program's back, by threads that run when nobody else
+    /// wants the processor; every reader of HDF5 reads them. What does not become smaller by a twentieth, and less than
+    /// 64 KiB, is kept as it is. Not together with overlap. NULL: no.
+    pub compress: *const c_char,
 }
 
 // SAFETY: numbers and pointers, the size first.
@@ -123,6 +127,7 @@ unsafe impl Sized0 for fb_piece_opts {}
 pub struct Said<'a> {
     units: Cow<'a, str>,
     overlap: Option<Overlap>,
+    compress: Option<Compression>,
     description: Description,
     coordinates: Vec<Coordinate<'a>>,
     points: [(&'static str, *const f64); 3],
@@ -167,6 +172,7 @@ impl<'a> Said<'a> {
         Ok(Said {
             units,
             overlap: Overlap::parse(given::optional_text(opts.overlap, "overlap")?.unwrap_or("refuse"))?,
+            compress: Compression::parse(given::optional_text(opts.compress, "compress")?.unwrap_or("none"))?,
             description,
             coordinates: coords.iter().map(coordinate).collect::<Result<_>>()?,
             points: [("spacing", opts.spacing), ("origin", opts.origin), ("position", opts.position)],
@@ -205,7 +211,8 @@ impl<'a> Said<'a> {
             }
         };
         let says = !self.description.is_empty() || !self.coordinates.is_empty();
-        Ok(ArrayOptions { units: &self.units, place, about: says.then_some(about) })
+        let about = says.then_some(about);
+        Ok(ArrayOptions { units: &self.units, place, about, compress: self.compress })
     }
 }
 

@@ -123,6 +123,7 @@ typedef struct {
     const char *overlap;
     const double *spacing, *origin, *position;
     const fb_array *fill;
+    const char *compress;
     const char *record, *component; /* of particles; of a mesh the component alone */
     int ndims, ncoords;
     int npoints; /* axes that spacing, origin and position have a number for; 0: they are not given */

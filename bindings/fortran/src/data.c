@@ -262,7 +262,8 @@ static fb_piece_opts options_of(const said_of_array *said, const struct coordina
                            .spacing = said->spacing,
                            .origin = said->origin,
                            .position = said->position,
-                           .fill = said->fill};
+                           .fill = said->fill,
+                           .compress = said->compress};
 }
 
 /* Whether spacing, origin and position have a number for each axis. */

@@ -13,7 +13,7 @@
 
 module forebay
   use forebay_constants
-  use forebay_structures, only: fb_bag_totals, fb_failure, fb_server_load, fb_stats, fb_step_info, fb_timing
+  use forebay_structures, only: fb_array_stats, fb_bag_totals, fb_failure, fb_server_load, fb_stats, fb_step_info, fb_timing
   use forebay_base, only: fb_bag, fb_client, fb_diagram, fb_future, fb_group, fb_is_there, fb_rows, fb_run, fb_server, &
       fb_snapshot, fb_table
   use forebay_places, only: fb_request

@@ -355,6 +355,11 @@ module forebay_library
       import
       type(c_ptr), value :: snapshot, name, info
     end function lib_snapshot_info
+    integer(c_int) function lib_snapshot_stats(snapshot, name, stats) &
+        bind(c, name='fb_snapshot_stats')
+      import
+      type(c_ptr), value :: snapshot, name, stats
+    end function lib_snapshot_stats
     integer(c_int) function lib_snapshot_dims(snapshot, name, dims, count) &
         bind(c, name='fb_snapshot_dims')
       import

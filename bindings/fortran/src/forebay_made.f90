@@ -16,7 +16,7 @@ module forebay_made
   public :: fb_dataset_info, fb_delete, fb_rename, fb_copy
   public :: fb_snapshot_end, fb_snapshot_discard, fb_snapshot_wait, fb_snapshot_free
   public :: fb_snapshots, fb_snapshot_at, fb_snapshot_last, fb_checkpoint, fb_snapshot_step, fb_snapshot_parameters, &
-        fb_snapshot_passed, fb_snapshot_names, fb_snapshot_info, fb_snapshot_dims, fb_snapshot_coords
+        fb_snapshot_passed, fb_snapshot_names, fb_snapshot_info, fb_snapshot_stats, fb_snapshot_dims, fb_snapshot_coords
   public :: fb_table_free, fb_tables, fb_table_count, fb_history
   public :: fb_rows_free, fb_rows_count, fb_rows_name, fb_rows_is_null
   public :: fb_ended_by, fb_finish, fb_monitor, fb_monitor_url, fb_diagram_free
@@ -324,6 +324,19 @@ contains
     if (status == FB_OK) info = described(found)
     call settle(status, stat, errmsg)
   end subroutine fb_snapshot_info
+
+  !> The least, the greatest and the mean value of one of its arrays, without reading it: they were counted when it
+  !> was written. FB_NOT_FOUND of truth values, texts and bytes, and in snapshots of earlier versions.
+  subroutine fb_snapshot_stats(snapshot, name, stats, stat, errmsg)
+    type(fb_snapshot), intent(in) :: snapshot
+    character(len=*), intent(in) :: name
+    type(fb_array_stats), intent(inout), target :: stats
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    character(kind=c_char), allocatable, target :: c_name(:)
+    stats%size = c_sizeof(stats)
+    call settle(lib_snapshot_stats(id(snapshot%at), text(name, c_name), c_loc(stats)), stat, errmsg)
+  end subroutine fb_snapshot_stats
 
   !> The names of the axes of one of its arrays, in the order of the indices; none when they have no names.
   subroutine fb_snapshot_dims(snapshot, name, dims, stat, errmsg)

@@ -19,13 +19,13 @@ module forebay_meshes
 contains
 
   subroutine components(snapshot, name, parts, offset, global, append, units, stat, errmsg, dims, coords, attrs, overlap, &
-      spacing, origin, position, fill)
+      spacing, origin, position, fill, compress)
     type(fb_snapshot), intent(in) :: snapshot
     character(len=*), intent(in) :: name
     type(fb_mesh_component), intent(in) :: parts(:)
     class(*), intent(in), optional :: offset(:), global(:)
     logical, intent(in), optional :: append
-    character(len=*), intent(in), optional :: units, dims(:), attrs, overlap
+    character(len=*), intent(in), optional :: units, dims(:), attrs, overlap, compress
     type(fb_coordinate), intent(in), optional :: coords(:)
     class(*), intent(in), optional :: fill
     real(c_double), intent(in), optional :: spacing(:), origin(:), position(:)
@@ -35,19 +35,19 @@ contains
     axes = 0
     if (size(parts) > 0) axes = axes_of(parts(1)%values)
     call put_mesh(snapshot, name, parts, axes, offset, global, append, units, stat, errmsg, dims, coords, attrs, overlap, &
-        spacing, origin, position, fill)
+        spacing, origin, position, fill, compress)
   end subroutine components
 
   !> Puts the components of a mesh, which has so many axes.
   subroutine put_mesh(snapshot, name, parts, axes, offset, global, append, units, stat, errmsg, dims, coords, attrs, &
-      overlap, spacing, origin, position, fill)
+      overlap, spacing, origin, position, fill, compress)
     type(fb_snapshot), intent(in) :: snapshot
     character(len=*), intent(in) :: name
     type(fb_mesh_component), intent(in) :: parts(:)
     integer, intent(in) :: axes
     class(*), intent(in), optional :: offset(:), global(:)
     logical, intent(in), optional :: append
-    character(len=*), intent(in), optional :: units, dims(:), attrs, overlap
+    character(len=*), intent(in), optional :: units, dims(:), attrs, overlap, compress
     type(fb_coordinate), intent(in), optional :: coords(:)
     class(*), intent(in), optional :: fill
     real(c_double), intent(in), optional :: spacing(:), origin(:), position(:)
@@ -59,7 +59,7 @@ contains
     type(c_ptr) :: at, of
     integer(c_int) :: place, status
     status = place_of(axes, offset, global, append, c_offset, c_global, at, of, place)
-    if (status == FB_OK) status = about_array(units, dims, coords, attrs, overlap, fill, about)
+    if (status == FB_OK) status = about_array(units, dims, coords, attrs, overlap, fill, compress, about)
     if (status == FB_OK) status = about_points(spacing, origin, position, about)
     if (status == FB_OK) status = fbf_snapshot_mesh(id(snapshot%at), text(name, c_name), parts, size(parts), place, at, of, &
         about%said)

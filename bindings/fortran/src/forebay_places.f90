@@ -19,7 +19,7 @@ module forebay_places
   !> What goes with an array of a snapshot, and what C looks at meanwhile.
   type, public :: described_array
     type(said_of_array) :: said
-    character(kind=c_char), allocatable :: units(:), attrs(:), overlap(:), record(:), component(:)
+    character(kind=c_char), allocatable :: units(:), attrs(:), overlap(:), record(:), component(:), compress(:)
     real(c_double) :: spacing(FB_MAX_RANK) = 0, origin(FB_MAX_RANK) = 0, position(FB_MAX_RANK) = 0
     character(kind=c_char) :: names(FB_NAME_ROOM, FB_MAX_RANK) = c_null_char
     type(c_ptr) :: dims(FB_MAX_RANK) = c_null_ptr
@@ -39,8 +39,8 @@ module forebay_places
 contains
 
   !> What an array of a snapshot says of itself.
-  function about_array(units, dims, coords, attrs, overlap, fill, made) result(status)
-    character(len=*), intent(in), optional :: units, dims(:), attrs, overlap
+  function about_array(units, dims, coords, attrs, overlap, fill, compress, made) result(status)
+    character(len=*), intent(in), optional :: units, dims(:), attrs, overlap, compress
     type(fb_coordinate), intent(in), optional :: coords(:)
     class(*), intent(in), optional :: fill
     type(described_array), target, intent(inout) :: made
@@ -50,6 +50,7 @@ contains
     made%said%units = text(units, made%units)
     made%said%attrs = text(attrs, made%attrs)
     made%said%overlap = text(overlap, made%overlap)
+    made%said%compress = text(compress, made%compress)
     if (present(fill)) status = about_fill(fill, made)
     if (present(coords)) then
       made%coords = coords

@@ -58,7 +58,7 @@ module forebay_shim
   type, bind(c) :: said_of_array
     type(c_ptr) :: units = c_null_ptr, attrs = c_null_ptr, dims = c_null_ptr, coords = c_null_ptr, overlap = c_null_ptr
     type(c_ptr) :: spacing = c_null_ptr, origin = c_null_ptr, position = c_null_ptr
-    type(c_ptr) :: fill = c_null_ptr, record = c_null_ptr, component = c_null_ptr
+    type(c_ptr) :: fill = c_null_ptr, compress = c_null_ptr, record = c_null_ptr, component = c_null_ptr
     integer(c_int) :: ndims = 0, ncoords = 0, npoints = 0, kind = 0
   end type said_of_array
 

@@ -54,6 +54,7 @@ module forebay_structures
     integer(c_int64_t) :: embedded = 0
     integer(c_int64_t) :: in_memory = 0
     integer(c_int64_t) :: filled_elements = 0
+    integer(c_int64_t) :: uncompressed_bytes = 0
   end type fb_stats
 
   type, public, bind(c) :: lib_array_struct
@@ -108,6 +109,7 @@ module forebay_structures
     type(c_ptr) :: origin = c_null_ptr
     type(c_ptr) :: position = c_null_ptr
     type(c_ptr) :: fill = c_null_ptr
+    type(c_ptr) :: compress = c_null_ptr
   end type lib_piece_opts_struct
 
   type, public, bind(c) :: lib_component_struct
@@ -140,6 +142,14 @@ module forebay_structures
     integer(c_int64_t) :: nbytes = 0
     integer(c_int) :: finished = 0
   end type fb_step_info
+
+  type, public, bind(c) :: fb_array_stats
+    integer(c_size_t) :: size = 0
+    real(c_double) :: min = 0.0_c_double
+    real(c_double) :: max = 0.0_c_double
+    real(c_double) :: mean = 0.0_c_double
+    integer(c_int64_t) :: nans = 0
+  end type fb_array_stats
 
   type, public, bind(c) :: lib_series_opts_struct
     integer(c_size_t) :: size = 0

@@ -17,8 +17,9 @@ use crate::watch::{Diagram, Parameter, Steps};
 use crate::{errors, json};
 
 /// A data set as Python makes a `DataSet` of it: name, set, dtype, shape, unit, attributes as
-/// JSON, names of axes, version, bytes, and as JSON the mesh and the species that it is of.
-pub type Described = (String, i64, &'static str, Vec<u64>, String, String, Vec<String>, u64, u64, String);
+/// JSON, names of axes, version, bytes, as JSON the mesh and the species that it is of, and what its values come to.
+pub type Described =
+    (String, i64, &'static str, Vec<u64>, String, String, Vec<String>, u64, u64, String, Option<String>);
 /// A checkpoint as Python makes a `Checkpoint` of it: number, step, tag, parent, time, parameters
 /// as JSON, when it was made, whether its step is in the run still.
 pub type Marked = (i64, i64, Option<String>, Option<i64>, Option<f64>, String, f64, bool);
@@ -44,6 +45,7 @@ pub fn selection(axes: Option<Vec<Axis>>) -> Option<Selection> {
 pub fn described(d: forebay::DataSet) -> Described {
     let shape = d.meta.shape.extents().to_vec();
     let of = serde_json::json!([d.mesh, d.species]).to_string();
+    let stats = d.stats.and_then(|stats| serde_json::to_string(&stats).ok());
     (
         d.name,
         d.set,
@@ -55,6 +57,7 @@ pub fn described(d: forebay::DataSet) -> Described {
         d.version,
         d.nbytes,
         of,
+        stats,
     )
 }
 

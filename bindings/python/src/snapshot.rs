@@ -3,8 +3,8 @@
 use std::sync::{Mutex, PoisonError};
 
 use forebay::{
-    About, ArrayMeta, ArrayOptions, Component, Coordinate, DType, Description, Grid, Order, Overlap,
-    ParticleRecord, Place, Shape,
+    About, ArrayMeta, ArrayOptions, Component, Compression, Coordinate, DType, Description, Grid, Order,
+    Overlap, ParticleRecord, Place, Shape,
 };
 use pyo3::prelude::*;
 
@@ -66,13 +66,17 @@ impl Drop for Snapshot {
 }
 
 /// Where this rank's array lies: whether it is behind those of lower ranks; its offset and the extents of the whole; the
-/// rule where pieces meet. Nothing given is the whole.
-type Where = (bool, Option<Vec<u64>>, Option<Vec<u64>>, String);
+/// rule where pieces meet; how it is compressed. Nothing given is the whole.
+type Where = (bool, Option<Vec<u64>>, Option<Vec<u64>>, String, String);
 
-fn place(py: Python<'_>, (append, offset, global, overlap): Where) -> PyResult<Place> {
+/// Where an array lies, and how it is compressed.
+type Placing = (Place, Option<Compression>);
+
+fn place(py: Python<'_>, (append, offset, global, overlap, compress): Where) -> PyResult<Placing> {
     let shape = |extents: &[u64]| Shape::new(extents).map_err(|e| errors::raise(py, &e));
     let over = Overlap::parse(&overlap).map_err(|e| errors::raise(py, &e))?;
-    Ok(match (append, offset, global) {
+    let compress = Compression::parse(&compress).map_err(|e| errors::raise(py, &e))?;
+    let place = match (append, offset, global) {
         (_, Some(offset), Some(global)) => {
             let (offset, global) = (shape(&offset)?, shape(&global)?);
             over.map_or(Place::At { offset, global }, |rule| Place::Over { offset, global, rule })
@@ -86,7 +90,8 @@ fn place(py: Python<'_>, (append, offset, global, overlap): Where) -> PyResult<P
         (true, _, _) => Place::Append,
         (_, None, None) => Place::Whole,
         _ => return Err(errors::bad(py, "offset and shape go together: give both or neither")),
-    })
+    };
+    Ok((place, compress))
 }
 
 /// An array of that type and shape.
@@ -131,7 +136,7 @@ impl<'py> Spoken<'py> {
 /// What goes with an array, as the facade borrows it.
 struct Options<'py> {
     units: String,
-    place: Place,
+    place: Placing,
     spoken: Option<Spoken<'py>>,
 }
 
@@ -139,7 +144,7 @@ impl<'py> Options<'py> {
     fn of(
         py: Python<'py>,
         units: String,
-        place: Place,
+        place: Placing,
         said: Option<Said<'py>>,
         dtype: DType,
     ) -> PyResult<Options<'py>> {
@@ -152,7 +157,8 @@ impl<'py> Options<'py> {
 
     fn with<'a>(&'a self, coordinates: &'a [Coordinate<'a>]) -> ArrayOptions<'a> {
         let about = self.spoken.as_ref().map(|s| About { description: &s.description, coordinates });
-        ArrayOptions { units: &self.units, place: self.place, about }
+        let (place, compress) = self.place;
+        ArrayOptions { units: &self.units, place, about, compress }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Arrays as the user gets them back.
 
-use forebay_types::{ArrayMeta, DType, Error, Mesh, Result, Species};
+use forebay_types::{ArrayMeta, DType, Error, Mesh, Result, Species, Stats};
 
 /// An array as it was read.
 #[derive(Clone, Debug, PartialEq)]
@@ -71,6 +71,8 @@ pub struct DataSet {
     pub version: u64,
     /// Bytes of the whole array.
     pub nbytes: u64,
+    /// Least, greatest and mean value, of numbers in snapshots.
+    pub stats: Option<Stats>,
 }
 
 impl From<forebay_store::Array> for Array {
@@ -93,6 +95,7 @@ impl From<forebay_store::catalog::DataRow> for DataSet {
             species: None,
             version,
             nbytes,
+            stats: None,
         }
     }
 }

@@ -141,6 +141,7 @@ impl Kept {
             name: name.to_owned(),
             set: 0,
             nbytes: entry.meta.bytes()?,
+            stats: entry.stats(),
             meta: entry.meta,
             units: entry.units,
             attrs: entry.about.attrs,

@@ -57,10 +57,10 @@ pub use forebay_types::reading::Select;
 pub use forebay_types::record::{Cell, Overlap, Place};
 pub use forebay_types::watch::{Kind, Reduce, Scale};
 pub use forebay_types::{
-    ArrayMeta, CODES, Code, Constant, DType, Description, Element, ElementKind, Error, Keep, Mesh, Name,
-    Number, Order, Param, Result, Scalar, Selection, Shape, Signature, Slice, Species, Strided, Way,
-    array_of_attribute, attribute_among, attribute_in, attribute_of_array, attributes, check_attribute_array,
-    limits, number_of_attribute, real_attribute, unit_among,
+    ArrayMeta, CODES, Code, Compression, Constant, DType, Description, Element, ElementKind, Error, Keep,
+    Mesh, Name, Number, Order, Param, Result, Scalar, Selection, Shape, Signature, Slice, Species, Stats,
+    Strided, Way, array_of_attribute, attribute_among, attribute_in, attribute_of_array, attributes,
+    check_attribute_array, limits, number_of_attribute, real_attribute, unit_among,
 };
 pub use kept::{Kept, KeptSnapshots, Members, Restart};
 pub use options::{OpenOptions, names_of_runs_in, parse_bytes, parse_scratch, run_dir, runs_in};

@@ -75,7 +75,11 @@ fn snapshot(dir: &Path, rank: u32, value: f64) {
     let shape = |n: u64| Shape::new(&[n]).unwrap();
     let place = Place::At { offset: shape(u64::from(rank)), global: shape(2) };
     snapshot
-        .put("x", View::of(&[value], &[1]).unwrap(), ArrayOptions { units: "", place, about: None })
+        .put(
+            "x",
+            View::of(&[value], &[1]).unwrap(),
+            ArrayOptions { units: "", place, about: None, compress: None },
+        )
         .unwrap();
     snapshot.end().unwrap();
     snapshot.wait(None).unwrap();

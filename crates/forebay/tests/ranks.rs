@@ -59,12 +59,16 @@ fn put_box(snapshot: &Snapshot, name: &str, offset: &[u64], local: &[u64], globa
     }
     let place = Place::At { offset: sh(offset), global: sh(global) };
     snapshot
-        .put(name, View::of(&values, local).unwrap(), ArrayOptions { units: "V/m", place, about: None })
+        .put(
+            name,
+            View::of(&values, local).unwrap(),
+            ArrayOptions { units: "V/m", place, about: None, compress: None },
+        )
         .unwrap();
 }
 
 fn append(snapshot: &Snapshot, name: &str, values: &[f64]) -> Result<(), Error> {
-    let piece = ArrayOptions { units: "m", place: Place::Append, about: None };
+    let piece = ArrayOptions { units: "m", place: Place::Append, about: None, compress: None };
     snapshot.put(name, View::of(values, &[values.len() as u64]).unwrap(), piece)
 }
 
@@ -174,15 +178,19 @@ fn faulty(s: &Sandbox, rank: u32) {
                 snapshot.put(
                     "E",
                     View::of(&single, &[local]).unwrap(),
-                    ArrayOptions { units: "", place, about: None },
+                    ArrayOptions { units: "", place, about: None, compress: None },
                 )
             }
             5 if rank == 1 => {
                 let flat = View::of(&values[..6], &[3, 2]).unwrap();
-                snapshot.put("x", flat, ArrayOptions { units: "", place: Place::Append, about: None })
+                snapshot.put(
+                    "x",
+                    flat,
+                    ArrayOptions { units: "", place: Place::Append, about: None, compress: None },
+                )
             }
             5 => append(&snapshot, "x", &values[..3]),
-            _ => snapshot.put("E", view, ArrayOptions { units: "", place, about: None }),
+            _ => snapshot.put("E", view, ArrayOptions { units: "", place, about: None, compress: None }),
         };
         let done = done.and_then(|()| snapshot.end()).and_then(|()| snapshot.wait(None));
         together(s, &format!("step{step}"), rank, 2);

@@ -132,7 +132,11 @@ fn write_steps(s: &crate::support::Sandbox, rank: u32) -> ! {
             global: Shape::new(&[200_000]).unwrap(),
         };
         snapshot
-            .put("x", View::of(&values, &[100_000]).unwrap(), ArrayOptions { units: "", place, about: None })
+            .put(
+                "x",
+                View::of(&values, &[100_000]).unwrap(),
+                ArrayOptions { units: "", place, about: None, compress: None },
+            )
             .unwrap();
         snapshot.end().unwrap();
         std::fs::write(s.dir.join(format!("ended-{rank}-{step}")), b"").unwrap();

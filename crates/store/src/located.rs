@@ -64,7 +64,12 @@ impl<'a> Located<'a> {
     ) -> Result<Located<'a>> {
         let catalog::StoredSet { meta, units, crc, bytes } = found;
         let extents = meta.shape.extents();
-        let whole = Piece { rank: 0, offset: vec![0; extents.len()], shape: extents.to_vec(), crc32c: crc };
+        let whole = Piece {
+            offset: vec![0; extents.len()],
+            shape: extents.to_vec(),
+            crc32c: crc,
+            ..Piece::default()
+        };
         let mut located = Located {
             meta,
             units,
@@ -130,18 +135,27 @@ impl<'a> Located<'a> {
         }
     }
 
-    fn source(&self) -> Source<'_> {
+    fn source(&self) -> Result<Source<'_>> {
         match &self.bytes {
-            Storage::Here(bytes) => Source::Memory(bytes),
-            Storage::There(file, offset) => Source::File(file, *offset),
+            Storage::Here(bytes) => Ok(Source::Memory(bytes)),
+            Storage::There(file, offset) => {
+                Source::of(file, &self.meta, &self.pieces, *offset).map_err(|e| self.failed(e))
+            }
         }
     }
 
     /// Has it read into memory, without waiting for it.
     pub(crate) fn fetch(self) {
-        if let (Ok(bytes), Storage::There(file, offset)) = (self.meta.bytes(), self.bytes) {
-            ahead::fetch(file, offset, bytes);
+        let (Ok(mut bytes), Storage::There(file, mut offset)) = (self.meta.bytes(), self.bytes) else {
+            return;
+        };
+        // Chunks lie one behind the other as they were written, with little between.
+        let chunks = self.pieces.iter().filter_map(|p| p.chunks.as_ref()).flat_map(|c| &c.stored);
+        let spans = chunks.map(|chunk| (chunk.offset, chunk.offset.saturating_add(chunk.bytes)));
+        if let Some((first, end)) = spans.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))) {
+            (offset, bytes) = (first, end - first);
         }
+        ahead::fetch(file, offset, bytes);
     }
 
     /// The part of it that a selection picks.
@@ -159,7 +173,7 @@ impl<'a> Located<'a> {
             }
             _ => {
                 let mut check = Check::new(&self.meta, &self.pieces, &sel.resolve(&self.meta.shape)?)?;
-                let read = read_selection(&self.source(), &self.meta, sel, &mut check);
+                let read = read_selection(&self.source()?, &self.meta, sel, &mut check);
                 let (shape, bytes) = read.map_err(|e| self.failed(e))?;
                 self.compare(&check)?;
                 Ok(Array { meta: ArrayMeta { shape, ..self.meta }, units: self.units, bytes })
@@ -177,9 +191,9 @@ impl<'a> Located<'a> {
     ) -> Result<()> {
         let mut check = Check::new(&self.meta, &self.pieces, &sel.resolve(&self.meta.shape)?)?;
         let slabs = sel.slabs(&self.meta, most)?;
-        let mut at = 0;
+        let (mut at, source) = (0, self.source()?);
         for (i, slab) in slabs.iter().enumerate() {
-            let read = read_selection(&self.source(), &self.meta, slab, &mut Check::default());
+            let read = read_selection(&source, &self.meta, slab, &mut Check::default());
             let (_, bytes) = read.map_err(|e| self.failed(e))?;
             check.feed(at, &bytes);
             at += bytes.len() as u64;
@@ -209,6 +223,20 @@ impl<'a> Located<'a> {
             },
             _ => e,
         }
+    }
+
+    /// Refuses what is compressed: its bytes are nowhere in the file.
+    pub(crate) fn lies_as_it_is(&self) -> Result<()> {
+        if self.pieces.iter().all(|p| p.chunks.is_none()) {
+            return Ok(());
+        }
+        let called = match &self.owner {
+            Belonging::Set { name, set, .. } => format!("{name:?} set {set}"),
+            Belonging::Step { name, step, .. } => format!("{name:?} of step {step}"),
+        };
+        Err(Error::bad(format!(
+            "{called} is compressed, and no memory over its file; read it, or a selection of it"
+        )))
     }
 
     pub(crate) fn damaged(&self, how: &str) -> Error {

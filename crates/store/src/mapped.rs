@@ -67,8 +67,9 @@ impl MappedArray {
 }
 
 impl Located<'_> {
-    /// It as memory. What is read of a file is compared with no checksum.
+    /// It as memory. What is read of a file is compared with no checksum. What is compressed is refused.
     pub fn map(self) -> Result<MappedArray> {
+        self.lies_as_it_is()?;
         let bytes = self.meta.bytes()?;
         let (meta, units) = (self.meta, self.units.clone());
         if let Storage::There(file, offset) = &self.bytes

@@ -16,7 +16,7 @@
 //! ```
 
 use crate::attribute_array::{attribute_among, attribute_in};
-use crate::{ArrayMeta, Code, DType, Error, Mesh, Name, Number, Result, Shape, Species, limits};
+use crate::{ArrayMeta, Code, Compression, DType, Error, Mesh, Name, Number, Result, Shape, Species, limits};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
@@ -45,6 +45,9 @@ pub struct Description {
     /// what a rank puts, as 0: some may lack.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filled: Option<u64>,
+    /// How its chunks are to be compressed; said before its bytes come, and no part of what it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compress: Option<Compression>,
 }
 
 /// The attribute that has the value of elements that nobody put.

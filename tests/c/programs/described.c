@@ -24,6 +24,8 @@ static void take(fb_run *run)
     const int32_t n = 3;
     const float box[] = { 1, 2.5f };
     const char walls[2][3] = { "in", "out" };
+    static double steps[20000];
+    for (int i = 0; i < 20000; ++i) steps[i] = i / 100;
     fb_snapshot *s = NULL;
     OK(fb_snapshot_begin(run, 1, 0.5, &s));
     FAILS(FB_NOT_FOUND, "put it first", fb_attr_set_f64(fb_of_array(s, "T"), "sigma", sigma));
@@ -31,6 +33,9 @@ static void take(fb_run *run)
     OK(fb_snapshot_put_with(s, "u", FB_DENSE(u, FB_F32, NX, NY), NULL, NULL, &of_u));
     const int64_t first[] = { 0, 0 }, global[] = { NX, NY };
     const fb_piece_opts shared = { .size = sizeof shared, .overlap = "equal" }, wrong = { .size = sizeof wrong, .overlap = "mean" };
+    const fb_piece_opts packed = { .size = sizeof packed, .compress = "gzip" }, zip = { .size = sizeof zip, .compress = "zip" };
+    OK(fb_snapshot_put_with(s, "small", FB_DENSE(steps, FB_F64, 20000), NULL, NULL, &packed));
+    FAILS(FB_BAD_ARGUMENT, "\"zip\"", fb_snapshot_put_with(s, "v", FB_DENSE(T, FB_F64, NX, NY), NULL, NULL, &zip));
     OK(fb_snapshot_put_with(s, "nodes", FB_DENSE(T, FB_F64, NX, NY), first, global, &shared));
     FAILS(FB_BAD_ARGUMENT, "\"mean\"", fb_snapshot_put_with(s, "v", FB_DENSE(T, FB_F64, NX, NY), first, global, &wrong));
     FAILS(FB_BAD_ARGUMENT, "offset and global", fb_snapshot_put_with(s, "v", FB_DENSE(T, FB_F64, NX, NY), NULL, NULL, &shared));
@@ -117,6 +122,9 @@ static void look_at(fb_run *run)
     int has = -1;
     fb_info info;
     OK(fb_snapshot_at(run, 1, &s));
+    fb_array_stats counted = { .size = sizeof counted };
+    OK(fb_snapshot_stats(s, "small", &counted));
+    CHECK(counted.min == 0 && counted.max == 199 && counted.mean == 99.5 && counted.nans == 0);
     OK(fb_snapshot_dims(s, "T", &names, &count));
     CHECK(count == 2 && strcmp(names[0], "x") == 0 && strcmp(names[1], "y") == 0);
     OK(fb_free(names));

@@ -18,6 +18,10 @@ static void taken(fb::run &run)
     fb::snapshot snapshot = run.snapshot(1, 0.5);
     snapshot.put("T", T, { 6, 3 }, of_T);
     snapshot.put("u", u, { 6, 3 }, fb::piece().dims({ "x", "kind" }).coord("x", x, "m").coord("kind", kinds));
+    std::vector<double> steps(20000);
+    for (std::size_t i = 0; i < steps.size(); ++i) steps[i] = static_cast<double>(i / 100);
+    snapshot.put("small", steps, { 20000 }, fb::piece().compress("gzip"));
+    CHECK(fails(FB_BAD_ARGUMENT, "\"zip\"", [&] { snapshot.put("v", T, { 6, 3 }, fb::piece().compress("zip")); }));
     snapshot.put_block("nodes", T.data(), { 6, 3 }, { 0, 0 }, { 6, 3 }, fb::piece().overlap("equal"));
     CHECK(fails(FB_BAD_ARGUMENT, "\"mean\"", [&] { snapshot.put("v", T, { 6, 3 }, fb::piece().overlap("mean")); }));
     auto place = snapshot.allocate<double>("p", { 6, 3 }, of_T);
@@ -55,6 +59,8 @@ static void read(fb::run &run)
     CHECK((snapshot.dims("T") == std::vector<std::string>{ "x", "y" }) && snapshot.dims("x").empty());
     CHECK((snapshot.coords("u") == std::vector<std::string>{ "x", "kind" }));
     CHECK(snapshot.read<double>(snapshot.coords("T")[1].c_str()).values[2] == 14);
+    const fb_array_stats stats = snapshot.stats("small");
+    CHECK(stats.min == 0 && stats.max == 199 && stats.mean == 99.5 && stats.nans == 0);
     for (const char *name : { "row", "block", "cube" }) {
         const std::vector<double> found = snapshot.read<double>(name).values, T = snapshot.read<double>("T").values;
         CHECK(std::equal(found.begin(), found.end(), T.begin()));

@@ -28,6 +28,7 @@ contains
   subroutine taken()
     type(fb_snapshot) :: s
     real(real64), pointer :: p(:, :)
+    real(real64), allocatable :: steps(:)
     logical :: yes
     nullify (p)
     call fb_snapshot_begin(run, 1, s, time=0.5d0)
@@ -38,6 +39,13 @@ contains
     call fb_snapshot_allocate(s, 'p', p, [6, 3], units='K', dims=['x', 'y'], coords=[fb_coord('x', x, 'm')], &
         attrs='{"from": "the buffer"}')
     p = t
+    allocate (steps(20000))
+    do i = 1, size(steps)
+      steps(i) = real((i - 1) / 100, real64)
+    end do
+    call fb_snapshot_put(s, 'small', steps, compress='gzip')
+    call fb_snapshot_put(s, 'v', t, compress='zip', stat=stat, errmsg=said)
+    call refused(stat, FB_BAD_ARGUMENT, '"zip"')
     call fb_snapshot_put(s, 'nodes', t, offset=[0, 0], global=[6, 3], overlap='last')
     nullify (p)
     call fb_snapshot_allocate(s, 'room', p, [6, 3], offset=[0, 0], global=[6, 3], overlap='equal')
@@ -89,6 +97,7 @@ contains
 
   subroutine read_back()
     type(fb_snapshot) :: s
+    type(fb_array_stats) :: counted
     character(len=20), allocatable :: names(:)
     character(len=:), allocatable :: words
     character(len=3), allocatable :: walls(:)
@@ -106,6 +115,8 @@ contains
     call expect(size(names) == 2 .and. all(names == ['x   ', 'kind']), 'names of coordinates')
     call fb_snapshot_dims(s, 'x', names)
     call expect(size(names) == 0, 'an array without names')
+    call fb_snapshot_stats(s, 'small', counted)
+    call expect(counted%nans == 0 .and. abs(counted%max - 199) <= 0 .and. abs(counted%mean - 99.5d0) <= 0, 'what values come to')
     call fb_attr_get(s, 'sigma', sigma, name='T')
     call fb_attr_get(s, 'n', n, name='T')
     call fb_attr_get(s, 'long_name', words, name='T')

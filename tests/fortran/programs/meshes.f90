@@ -32,7 +32,7 @@ contains
     call fb_snapshot_begin(run, 2, s, time=1d0)
     call fb_snapshot_mesh(s, 'E', [fb_component('x', ex, position=[0.5d0, 0d0]), fb_component('y', ey, [0d0, 0.5d0])], &
         units='kV/m', dims=['x', 'y'], coords=[fb_coord('x', x, 'm'), fb_coord('y', y)], attrs='{"note": "made"}')
-    call fb_snapshot_mesh(s, 'rho', ey, units='C/m^3', spacing=[0.2d0, 2d0], origin=[0d0, 10d0])
+    call fb_snapshot_mesh(s, 'rho', ey, units='C/m^3', spacing=[0.2d0, 2d0], origin=[0d0, 10d0], compress='gzip')
     call fb_snapshot_mesh(s, 'T', ex, offset=[0, 0], global=[6, 3], overlap='equal', spacing=[0.2d0, 2d0], &
         position=[0.5d0, 0.5d0])
     call fb_snapshot_put(s, 'holes', ex, offset=[0, 0], global=[12, 3], fill=-1)
@@ -64,6 +64,14 @@ contains
     call refused(stat, FB_BAD_ARGUMENT, 'neither a real nor an integer')
     call fb_snapshot_mesh(s, 'E', [fb_component('x', ex)], fill=1.0, stat=stat, errmsg=said)
     call refused(stat, FB_BAD_ARGUMENT, 'shape of the whole')
+    call fb_snapshot_mesh(s, 'E', ex, compress='zip', stat=stat, errmsg=said)
+    call refused(stat, FB_BAD_ARGUMENT, 'compress = "zip"')
+    call fb_snapshot_mesh(s, 'E', [fb_component('x', ex)], compress='zip', stat=stat, errmsg=said)
+    call refused(stat, FB_BAD_ARGUMENT, 'compress = "zip"')
+    call fb_snapshot_allocate_mesh(s, 'E', b, [6, 3], compress='zip', stat=stat, errmsg=said)
+    call refused(stat, FB_BAD_ARGUMENT, 'compress = "zip"')
+    call fb_snapshot_allocate(s, 'n', b, [6, 3], compress='zip', stat=stat, errmsg=said)
+    call refused(stat, FB_BAD_ARGUMENT, 'compress = "zip"')
     call fb_snapshot_allocate(s, 'n', b, [6, 3], fill=1d0, stat=stat, errmsg=said)
     call refused(stat, FB_BAD_ARGUMENT, 'shape of the whole')
     call fb_snapshot_mesh(s, 'E', [fb_component('x', ex), fb_component('y', ey(:5, :))], stat=stat, errmsg=said)

@@ -57,6 +57,13 @@ public:
         overlap_ = rule;
         return *this;
     }
+    // "gzip": chunks of about a megabyte are compressed behind the program's back, and every reader of HDF5 reads them.
+    // Not together with overlap.
+    piece &compress(const std::string &way)
+    {
+        compress_ = way;
+        return *this;
+    }
     // The value of elements that no rank puts, given with offset and shape of the whole: without it the blocks of all ranks
     // must cover that. It must be a value of the array's type, and all ranks say the same.
     template <class T, class = std::enable_if_t<is_element<T>>>
@@ -139,12 +146,13 @@ private:
             opts.ncoords = static_cast<int>(coords.size());
             opts.attrs = all.attrs_.empty() ? nullptr : all.attrs_.c_str();
             opts.overlap = all.overlap_.empty() ? nullptr : all.overlap_.c_str();
+            opts.compress = all.compress_.empty() ? nullptr : all.compress_.c_str();
         }
         options(const options &) = delete;
         options &operator=(const options &) = delete;
     };
 
-    std::string units_, attrs_, overlap_;
+    std::string units_, attrs_, overlap_, compress_;
     std::vector<std::string> dims_;
     std::vector<axis> coords_;
     std::vector<double> spacing_, origin_, position_;
@@ -280,6 +288,13 @@ public:
         fb_info about;
         check(fb_snapshot_info(handle_.open(), name, &about));
         return about;
+    }
+    // Its least, greatest and mean value, counted when it was written.
+    fb_array_stats stats(const char *name) const
+    {
+        auto counted = defaults<fb_array_stats>();
+        check(fb_snapshot_stats(handle_.open(), name, &counted));
+        return counted;
     }
     // The names of the axes of an array; none when they have no names.
     std::vector<std::string> dims(const char *name) const

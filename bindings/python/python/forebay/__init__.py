@@ -62,7 +62,7 @@ from ._placements import ServerView, TaskView
 from ._references import Reference
 from ._run import Checkpoint, DataSetHandle, RestartSnapshot, Run, open
 from ._services import Server, serve, service
-from ._snapshots import DataSet, Snapshot, StoredSnapshot, StoredSnapshots
+from ._snapshots import DataSet, Snapshot, Stats, StoredSnapshot, StoredSnapshots
 from ._tables import Rows, Table
 from ._watch import Diagram, Parameter
 
@@ -109,6 +109,7 @@ __all__ = [
     "Service",
     "Services",
     "Snapshot",
+    "Stats",
     "StoredSnapshot",
     "StoredSnapshots",
     "Table",

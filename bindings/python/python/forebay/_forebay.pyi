@@ -5,11 +5,11 @@ from typing import Any, ClassVar, TypeAlias, final
 
 from typing_extensions import Self
 
-Described: TypeAlias = tuple[str, int, str, list[int], str, str, list[str], int, int, str]
+Described: TypeAlias = tuple[str, int, str, list[int], str, str, list[str], int, int, str, str | None]
 Said: TypeAlias = tuple[str, list[tuple[str, Any, str]], str | None]
-# Whether behind lower ranks, offset, extents of the whole, rule where pieces meet; extents, dtype, whether column-major;
+# Whether behind lower ranks, offset, extents of the whole, rule where pieces meet, way of compression; extents, dtype, whether column-major;
 # spacing, origin, position.
-Where: TypeAlias = tuple[bool, list[int] | None, list[int] | None, str]
+Where: TypeAlias = tuple[bool, list[int] | None, list[int] | None, str, str]
 Wanted: TypeAlias = tuple[list[int], str, bool]
 Points: TypeAlias = tuple[list[float], list[float], list[float]]
 Marked: TypeAlias = tuple[int, int, str | None, int | None, float | None, str, float, bool]

@@ -457,6 +457,7 @@ class Run:
         buffer (both ``None`` before such a copy). ``owner`` says who writes: ``"embedded"``, threads of this
         process, or the ``"agent"``; ``buffer_in`` where the buffer lies: in shared ``"memory"``, or in a
         ``"file"`` where that had no room. ``waiting_for_disk`` is true while the disk is full.
+        ``uncompressed_bytes`` were to be compressed and went out as they were, for the buffers were nearly full.
         """
         found: dict[str, Any] = json.loads(self._native.stats())
         return found

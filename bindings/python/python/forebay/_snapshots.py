@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import operator
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
 from dataclasses import dataclass, field
@@ -25,6 +26,20 @@ from ._trees import tree
 if TYPE_CHECKING:
     import xarray
     from typing_extensions import Self
+
+
+@dataclass(frozen=True)
+class Stats:
+    """What the values of an array come to, counted when it was written; of complex numbers their absolute values."""
+
+    min: int | float | None
+    """The least value; ``None`` where there is none."""
+    max: int | float | None
+    """The greatest value."""
+    mean: float | None
+    """The mean of those that are numbers."""
+    nans: int
+    """How many are NaN. They count for none of the others."""
 
 
 @dataclass(frozen=True)
@@ -55,15 +70,25 @@ class DataSet:
     species: dict[str, Any] | None = None
     """What an array of a snapshot is of a species of particles: its ``name``, and with one of its arrays ``constants``, the
     ``value`` and ``units`` of each record that is one number."""
+    stats: Stats | None = field(default=None, repr=False)
+    """Least, greatest and mean value; ``None`` of what is no number, of data sets outside snapshots, and of snapshots of
+    earlier versions."""
 
 
 def described(row: _forebay.Described) -> DataSet:
     """A data set of the native half as users see it."""
-    name, number, dtype, shape, units, attrs, dims, version, nbytes, of = row
+    name, number, dtype, shape, units, attrs, dims, version, nbytes, of, sums = row
     kind, extents = dtype_of_name(dtype), tuple(shape)
     mesh, species = json.loads(of)
+    stats = None if sums is None else _stats(from_json(sums), math.prod(extents))
     named = from_json(attrs), tuple(dims)
-    return DataSet(name, number, kind, extents, units, *named, version, nbytes, mesh, species)
+    return DataSet(name, number, kind, extents, units, *named, version, nbytes, mesh, species, stats)
+
+
+def _stats(sums: dict[str, Any], elements: int) -> Stats:
+    nans = sums.get("nans", 0)
+    numbers = elements - nans
+    return Stats(sums.get("min"), sums.get("max"), sums["sum"] / numbers if numbers else None, nans)
 
 
 def step_number(step: object, what: str = "number of a snapshot") -> int:
@@ -93,14 +118,17 @@ _Wanted = tuple[list[int], str, bool]
 
 
 def _where(
-    offset: int | Sequence[int] | str | None, shape: int | Sequence[int] | None, overlap: str = "refuse"
+    offset: int | Sequence[int] | str | None,
+    shape: int | Sequence[int] | None,
+    overlap: str = "refuse",
+    compress: str | None = None,
 ) -> _forebay.Where:
-    """Where a rank's array lies in the whole, as the native half takes it."""
+    """Where a rank's array lies in the whole, and how that is kept, as the native half takes it."""
     append = isinstance(offset, str)
     if append and offset != "append":
         raise _forebay.BadArgument(f'offset = {offset!r}; use an index, or "append"')
     first = None if append else _extents("offset", offset)  # type: ignore[arg-type]
-    return append, first, _extents("shape", shape), overlap
+    return append, first, _extents("shape", shape), overlap, compress or "none"
 
 
 def _array(shape: int | Sequence[int], dtype: DTypeLike, order: str) -> _Wanted:
@@ -159,6 +187,7 @@ class Snapshot:
         attrs: Mapping[str, Any] | None = None,
         overlap: Literal["refuse", "equal", "last"] = "refuse",
         fill: complex | None = None,
+        compress: Literal["gzip"] | None = None,
     ) -> None:
         """Copies an array into the snapshot; it is yours again when this returns.
 
@@ -180,12 +209,16 @@ class Snapshot:
         whole. It must be a value of the dtype, is kept as the attribute ``_FillValue``, and all ranks say the same.
         :meth:`Run.stats` counts such elements.
 
+        ``compress="gzip"`` makes the file smaller: chunks of about a megabyte are compressed behind the program's back, by
+        threads that run when nobody else wants the processor, and h5py, netCDF and MATLAB read them as they read others. What
+        does not become smaller by a twentieth, and less than 64 KiB, is kept as it is. Not together with ``overlap``.
+
         A ``datetime64`` is kept as integers with the units of CF, such as ``"seconds since 1970-01-01"``.
 
         Raises ``Conflict`` (another coordinate, or length, of an axis of that name beside it), ``BadArgument`` (a dtype that is not kept, a name used twice), ``Full`` (a step
         larger than all buffers whose policy is to drop), ``ServerLost`` (the owner of the run died).
         """
-        where = _where(offset, shape, overlap)
+        where = _where(offset, shape, overlap, compress)
         attrs, units = unit_in(attrs, units)
         array, units = measured(array, units)
         is_plain = dims is None and coords is None and attrs is None and fill is None
@@ -208,19 +241,20 @@ class Snapshot:
         attrs: Mapping[str, Any] | None = None,
         overlap: Literal["refuse", "equal", "last"] = "refuse",
         fill: complex | None = None,
+        compress: Literal["gzip"] | None = None,
     ) -> None:
         """Puts a field on a regular mesh: readers of openPMD, VTK and ParaView find it in the file of the step.
 
         ``values``: an array, or one for each component, ``{"x": Ex, "y": Ey}``. The component ``x`` of the mesh ``E`` is the
         array ``E_x`` of the snapshot, and ``snapshot["E"]`` gives all of them. ``units``, ``offset``, ``shape``, ``dims``,
-        ``coords``, ``attrs``, ``overlap`` and ``fill`` as in :meth:`put`; without ``dims`` the axes are ``x``, ``y`` and ``z``. ``spacing``,
+        ``coords``, ``attrs``, ``overlap``, ``fill`` and ``compress`` as in :meth:`put`; without ``dims`` the axes are ``x``, ``y`` and ``z``. ``spacing``,
         ``origin``: distance and beginning of the points along each axis, as ``coords`` say it, else 1 and 0.
         ``position``: where in its cell the field is, as a part of the spacing from 0 to less than 1, for all components
         or for each.
 
         Raises ``Conflict`` and ``BadArgument`` as :meth:`put` does.
         """
-        where = _where(offset, shape, overlap)
+        where = _where(offset, shape, overlap, compress)
         attrs, units = unit_in(attrs, units)
         given = components_of(name, values, position)
         n = axes_of(given[0][1])
@@ -241,6 +275,7 @@ class Snapshot:
         attrs: Mapping[str, Mapping[str, Any]] | None = None,
         offset: int | Literal["append"] | None = None,
         shape: int | None = None,
+        compress: Literal["gzip"] | None = None,
         **records: ArrayLike | Mapping[str, ArrayLike],
     ) -> None:
         """Puts a species of particles: readers of openPMD, VTK and ParaView find it in the file of the step.
@@ -250,11 +285,11 @@ class Snapshot:
         particles, as ``mass``. The component ``x`` of the record ``position`` is the array ``NAME/position/x`` of the
         snapshot, and ``snapshot[NAME]`` gives all of them. ``units`` and ``attrs``: by record, as in :meth:`put`.
         Each rank gives its own particles: ``offset="append"``, or ``offset``, the index of its first one, and ``shape``,
-        the number of all.
+        the number of all. ``compress`` as in :meth:`put`.
 
         Raises ``Conflict`` and ``BadArgument`` as :meth:`put` does.
         """
-        where = _where(offset, shape)
+        where = _where(offset, shape, compress=compress)
         arrays = []
         for record, component, values in records_of(name, {"position": position, **records}, units, attrs):
             more, unit = unit_in((attrs or {}).get(record), (units or {}).get(record))
@@ -277,6 +312,7 @@ class Snapshot:
         attrs: Mapping[str, Any] | None = None,
         overlap: Literal["refuse", "equal", "last"] = "refuse",
         fill: complex | None = None,
+        compress: Literal["gzip"] | None = None,
     ) -> NDArray[Any]:
         """A NumPy array of this ``shape`` in the buffer itself: fill it in place before the snapshot ends,
         and the snapshot costs nothing to copy. Its contents are undefined at first. It is yours until the end of
@@ -284,11 +320,11 @@ class Snapshot:
         Views that you made of it before that NumPy leaves writable: let go of them.
 
         ``offset`` and ``global_shape`` as ``offset`` and ``shape`` in :meth:`put`, ``dims``, ``coords``, ``attrs``,
-        ``overlap`` and ``fill`` as there. Raises ``Full`` when
+        ``overlap``, ``fill`` and ``compress`` as there. Raises ``Full`` when
         the buffer has no room of that size: give :func:`open` a larger ``buffer``, or use :meth:`put`.
         """
         array = _array(shape, dtype, order)
-        where = _where(offset, global_shape, overlap)
+        where = _where(offset, global_shape, overlap, compress)
         about = None
         if dims is not None or coords is not None or attrs is not None or fill is not None:
             attrs, units = unit_in(attrs, units)
@@ -315,18 +351,20 @@ class Snapshot:
         attrs: Mapping[str, Any] | None = None,
         overlap: Literal["refuse", "equal", "last"] = "refuse",
         fill: complex | None = None,
+        compress: Literal["gzip"] | None = None,
     ) -> NDArray[Any]:
         """A NumPy array in the buffer itself, as :meth:`allocate` gives it, for a field on a regular mesh, or for one
         ``component`` of it: ``s.allocate_mesh("E", (nx, ny), component="x", spacing=(dx, dy))`` is the array ``E_x`` of
         the snapshot.
 
-        ``shape``, ``dtype``, ``units``, ``offset``, ``global_shape``, ``order``, ``overlap`` and ``fill`` as in :meth:`allocate`;
+        ``shape``, ``dtype``, ``units``, ``offset``, ``global_shape``, ``order``, ``overlap``, ``fill`` and ``compress`` as in
+        :meth:`allocate`;
         ``dims``, ``spacing``, ``origin``, ``position`` (of this component), ``coords`` and ``attrs`` as in :meth:`mesh`.
 
         Raises ``Conflict`` and ``BadArgument`` as :meth:`mesh` does, ``Full`` as :meth:`allocate` does.
         """
         array = _array(shape, dtype, order)
-        where = _where(offset, global_shape, overlap)
+        where = _where(offset, global_shape, overlap, compress)
         attrs, units = unit_in(attrs, units)
         about = _said_of(array, dims, coords, attrs, fill)
         at = points(len(array[0]), spacing, origin, position)
@@ -346,6 +384,7 @@ class Snapshot:
         *,
         component: str = "",
         attrs: Mapping[str, Any] | None = None,
+        compress: Literal["gzip"] | None = None,
     ) -> NDArray[Any]:
         """A NumPy array in the buffer itself, as :meth:`allocate` gives it, for a record of a species of particles, or for
         one ``component`` of it: ``s.allocate_particles("electrons", "position", n, component="x")`` is the array
@@ -353,12 +392,12 @@ class Snapshot:
 
         ``shape``: the number of this rank's particles, or ``(n, d)`` for up to three numbers of each side by side.
         ``offset``: ``"append"``, or the index of the first one among ``global_shape`` particles. ``dtype``, ``units``,
-        ``order`` and ``attrs`` as in :meth:`allocate`.
+        ``order``, ``attrs`` and ``compress`` as in :meth:`allocate`.
 
         Raises ``Conflict`` and ``BadArgument`` as :meth:`particles` does, ``Full`` as :meth:`allocate` does.
         """
         array = _array(shape, dtype, order)
-        where = _where(offset, global_shape)
+        where = _where(offset, global_shape, compress=compress)
         attrs, units = unit_in(attrs, units)
         about = _said_of(array, None, None, attrs)
         room: NDArray[Any] = self._native.allocate_particles(
@@ -427,6 +466,12 @@ class StoredSnapshot:
     def dims(self, name: str) -> tuple[str, ...]:
         """The name of each axis of an array; empty when they have none. Raises ``NotFound``."""
         return self.dataset(name).dims
+
+    def stats(self, name: str) -> Stats | None:
+        """The least, the greatest and the mean value of an array, and how many are NaN, without reading it: they were
+        counted when it was written. ``None`` of truth values, texts and bytes. Raises ``NotFound``.
+        """
+        return self.dataset(name).stats
 
     def coords(self, name: str) -> dict[str, Any]:
         """The coordinates of an array by the names of its axes: those arrays beside it that are called so. Raises

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use forebay_types::control::{Ask, Heads, WhenFull, word};
 use forebay_types::record::{Payload, Place, Record, StepBlock};
 use forebay_types::watch::level::WARNING;
-use forebay_types::{ArrayMeta, Code, Error, Name, Result, limits};
+use forebay_types::{ArrayMeta, Code, Compression, Description, Error, Name, Result, limits};
 use serde_json::{Map, Value};
 
 use super::View;
@@ -34,11 +34,13 @@ pub struct ArrayOptions<'a> {
     pub place: Place,
     /// What it says of itself.
     pub about: Option<About<'a>>,
+    /// How its chunks are compressed in the file of the step, if they are.
+    pub compress: Option<Compression>,
 }
 
 impl Default for ArrayOptions<'_> {
     fn default() -> Self {
-        ArrayOptions { units: "", place: Place::Whole, about: None }
+        ArrayOptions { units: "", place: Place::Whole, about: None, compress: None }
     }
 }
 
@@ -254,6 +256,7 @@ impl StepWriter {
         if !self.admit(&mut state, name, view.meta(), &piece)? || !self.taken {
             return Ok(());
         }
+        self.say_compressed(name, &piece)?;
         if !self.send(&mut state, name, view, piece.units, piece.place)? {
             return Ok(());
         }
@@ -282,6 +285,15 @@ impl StepWriter {
             }
             false => Ok(()),
         }
+    }
+
+    /// Says before the bytes of an array that they are to be compressed.
+    fn say_compressed(&self, name: &str, piece: &ArrayOptions) -> Result<()> {
+        if piece.compress.is_none() {
+            return Ok(());
+        }
+        let json = Description { compress: piece.compress, ..Description::default() }.to_json()?;
+        self.core.publish(&Record::StepDescribe { step: self.step, name, json: &json }).map(|_| ())
     }
 
     /// Sends what an array says of itself, and the coordinates that are not in the snapshot yet.
@@ -376,6 +388,7 @@ impl StepWriter {
         self.core.rooms().unpublished += 1;
         state.bytes += bytes;
         self.core.expect(state.bytes);
+        self.say_compressed(name, &piece)?;
         if let Some(about) = piece.about {
             self.say(&mut state, name, &meta, &piece, about)?;
         }
@@ -682,6 +695,12 @@ fn check_piece(name: &str, meta: &ArrayMeta, piece: &ArrayOptions) -> Result<()>
         )));
     }
     check_unit(piece.units)?;
+    if let (Some(compress), Some(_)) = (piece.compress, piece.place.overlap()) {
+        return Err(Error::bad(format!(
+            "{name:?} is not compressed where blocks of ranks may lie over each other; leave out compress = {:?}, or overlap",
+            compress.name()
+        )));
+    }
     let fills = piece.about.is_some_and(|about| about.description.filled.is_some());
     if fills && piece.place.block().is_none() {
         return Err(Error::bad(format!(
@@ -737,6 +756,7 @@ mod tests {
             units: "V",
             place: Place::At { offset: Shape::new(offset).unwrap(), global: Shape::new(global).unwrap() },
             about: None,
+            compress: None,
         };
         assert!(check_piece("E", &meta, &at(&[4, 0], &[8, 2])).is_ok());
         for bad in [at(&[5, 0], &[8, 2]), at(&[0], &[8]), at(&[u64::MAX >> 2, 0], &[8, 2])] {

@@ -1,6 +1,6 @@
 //! Arrays, cells and attributes as text and as JSON.
 
-use forebay::{Array, Cell, DType, DataSet, Number, Order, Rows, array_of_attribute};
+use forebay::{Array, Cell, DType, DataSet, ElementKind, Number, Order, Rows, Stats, array_of_attribute};
 use serde_json::{Value, json};
 
 /// Arrays beyond this many elements are shown by their edges only.
@@ -14,6 +14,7 @@ pub fn describe(d: &DataSet) -> Value {
         "name": d.name, "set": d.set, "dtype": d.meta.dtype.name(), "shape": d.meta.shape.extents(),
         "order": if d.meta.order == Order::F { "F" } else { "C" },
         "units": d.units, "dims": d.dims, "attrs": d.attrs, "version": d.version, "nbytes": d.nbytes,
+        "stats": d.stats.map(|stats| stats_json(d, stats)),
     });
     for (key, of) in [("mesh", json!(d.mesh)), ("species", json!(d.species))] {
         if !of.is_null() {
@@ -21,6 +22,33 @@ pub fn describe(d: &DataSet) -> Value {
         }
     }
     value
+}
+
+/// What the values of an array come to.
+fn stats_json(d: &DataSet, stats: Stats) -> Value {
+    let real = |v: f64| if v.is_finite() { json!(v) } else { json!(v.to_string()) };
+    let whole = |v: i128| i64::try_from(v).map_or_else(|_| json!(v as u64), |v| json!(v));
+    let (min, max) = match stats {
+        Stats::Ints { range, .. } => range.map(|r| (whole(r.0), whole(r.1))),
+        Stats::Reals { range, .. } => range.map(|r| (real(r.0), real(r.1))),
+    }
+    .unzip();
+    json!({ "min": min, "max": max, "mean": stats.mean(d.meta.shape.len()).map(real), "nans": stats.nans() })
+}
+
+/// The same for people: one line.
+pub fn stats_text(d: &DataSet) -> Option<String> {
+    let stats = d.stats?;
+    let of = stats_json(d, stats);
+    let said = |key: &str| match &of[key] {
+        Value::Null => None,
+        Value::String(text) => Some(format!("{key} {text}")),
+        other => Some(format!("{key} {other}")),
+    };
+    let absolute = if d.meta.dtype.kind() == ElementKind::Complex { "absolute values: " } else { "" };
+    let nans = (stats.nans() > 0).then(|| format!("NaN {}", stats.nans()));
+    let words: Vec<String> = ["min", "max", "mean"].into_iter().filter_map(said).chain(nans).collect();
+    (!words.is_empty()).then(|| format!("{absolute}{}", words.join("  ")))
 }
 
 /// One element as JSON; what JSON cannot write (NaN, infinities, integers beyond 64 bits) becomes text.

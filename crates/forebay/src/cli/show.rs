@@ -66,6 +66,9 @@ fn people(out: &Out, d: &DataSet, array: &Array) -> Result<()> {
     if !d.dims.is_empty() {
         out.line(format!("  dims: {}", d.dims.join(", ")))?;
     }
+    if let Some(stats) = print::stats_text(d) {
+        out.line(format!("  {stats}"))?;
+    }
     for (name, value) in &d.attrs {
         out.line(format!("  {name}: {}", print::attribute(value)))?;
     }

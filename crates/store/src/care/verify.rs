@@ -317,7 +317,12 @@ impl SetFault {
 pub(super) fn set_entry(row: &DataRow) -> Option<Entry> {
     let (_, offset) = row.file.as_ref()?;
     let extents = row.meta.shape.extents();
-    let piece = Piece { rank: 0, offset: vec![0; extents.len()], shape: extents.to_vec(), crc32c: row.crc };
+    let piece = Piece {
+        offset: vec![0; extents.len()],
+        shape: extents.to_vec(),
+        crc32c: row.crc,
+        ..Piece::default()
+    };
     let (name, units) = (row.name.clone(), row.units.clone());
     let about = forebay_types::Description::default();
     Some(Entry { name, meta: row.meta, units, offset: *offset, pieces: vec![piece], about })

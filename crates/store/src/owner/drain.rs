@@ -8,7 +8,7 @@
 use super::machine::{Done, FileState, Key, Part, Sealed, TOGETHER, Ticket};
 use crate::disk::Disk;
 use crate::layout::Layout;
-use crate::stepfile::{Facts, Manifest, Writer, seal_all};
+use crate::stepfile::{Facts, Load, Manifest, Writer, seal_all};
 use forebay_arena::{Block, Lent};
 use forebay_types::{Code, Error, Result};
 use std::collections::btree_map::Entry;
@@ -87,6 +87,7 @@ pub(super) struct Drain<F: Fn(Report)> {
     pub layout: Layout,
     pub orders: Receiver<Order>,
     pub disk: Arc<dyn Disk>,
+    pub load: Arc<Load>,
     pub tell: F,
     /// Nobody waits any more: what is not written stays in the segments.
     pub abandoned: Arc<AtomicBool>,
@@ -181,9 +182,11 @@ impl<F: Fn(Report)> Drain<F> {
         let writer = match files.entry(job.key) {
             Entry::Occupied(file) => file.into_mut(),
             Entry::Vacant(none) => {
-                none.insert(Writer::create(self.disk.clone(), &self.layout.file(&job.file)?)?)
+                let writer = Writer::create(self.disk.clone(), &self.layout.file(&job.file)?)?;
+                none.insert(writer.under(self.load.clone()))
             }
         };
+        writer.hurry(job.tell_each);
         for (part, data) in &job.parts {
             part.write(data, writer)?;
             *written += 1;
@@ -223,7 +226,15 @@ fn of(job: &Job, manifest: Manifest, unequal: Vec<Error>) -> Result<Sealed> {
 
 impl Part {
     fn write(&self, data: &Data, writer: &mut Writer) -> Result<()> {
-        writer.add(&self.name, &self.meta, &self.units)?;
+        match self.compress {
+            Some(compress) => data.with(|bytes| {
+                // What of a piece comes first shows what becomes of it.
+                let first = if self.from == 0 { self.len } else { 0 };
+                let first = bytes.part(0, first as usize).unwrap_or(bytes);
+                writer.add_compressed(&self.name, &self.meta, &self.units, compress, (&self.local, first))
+            })?,
+            None => writer.add(&self.name, &self.meta, &self.units)?,
+        }
         if let Some(rule) = self.over {
             writer.lay_over(&self.name, rule);
         }

@@ -69,6 +69,7 @@ impl Intake {
             "spilt_high_water_bytes": rooms.spilt_high,
             "dropped_steps": counted.dropped,
             "filled_elements": counted.filled,
+            "uncompressed_bytes": self.ends.load.uncompressed_bytes(),
             "waiting_for_disk": counted.drain_waits || counted.catalog_waits,
             "waits_for": self.machine.waits_for(),
         })

@@ -14,7 +14,7 @@ use super::rests::Older;
 use crate::catalog::{self, Catalog};
 use crate::disk::Disk;
 use crate::layout::Layout;
-use crate::stepfile::SPARE;
+use crate::stepfile::{Load, SPARE};
 use forebay_arena::Doorbell;
 use forebay_host::wait::{self, PollFlags};
 use forebay_types::control::word;
@@ -53,6 +53,7 @@ pub(super) struct Ends {
     pub reports: Receiver<Report>,
     pub commands: Receiver<Command>,
     pub doorbell: Doorbell,
+    pub load: Arc<Load>,
     pub abandoned: Arc<AtomicBool>,
     pub is_wiped: Arc<AtomicBool>,
     pub lost: Arc<OnceLock<Error>>,
@@ -181,6 +182,7 @@ impl Intake {
             self.read_rings();
             self.take_arrived();
             self.look_after_ranks();
+            self.note_load();
             self.feed(Event::Turn);
             self.look_for_directory();
             self.move_declared();
@@ -222,6 +224,15 @@ impl Intake {
     /// Something was committed without which later records mean nothing.
     pub(super) fn declared(&mut self) {
         self.declared.get_or_insert_with(|| Instant::now() + DECLARED);
+    }
+
+    /// Who compresses makes way for the ranks, and stops where three quarters of their buffers wait for the disk.
+    fn note_load(&self) {
+        // Clients take no snapshots, and their buffers are no room for those of ranks.
+        let ranks = || self.attached.values().filter(|s| s.row.size > 0);
+        let room: u64 = ranks().map(|s| s.segment.block_bytes()).sum();
+        let here = ranks().filter(|s| !s.is_mirror()).count();
+        self.ends.load.note(here, room > 0 && self.machine.waiting_bytes() > room / 4 * 3);
     }
 
     /// On a disk that is nearly full the catalog's own file does not grow: what waits for room has the log.

@@ -20,7 +20,7 @@ use crate::layout::{DirectoryKind, Layout, PARTIAL, TMP, begun, put_of, with_end
 use crate::links;
 use crate::lock::Lock;
 use crate::owner::Sink;
-use crate::stepfile::{Manifest, open_manifest};
+use crate::stepfile::{Load, Manifest, open_manifest};
 use forebay_arena::Doorbell;
 use forebay_host::{environment, threads};
 use forebay_types::control::{Elsewhere, Mode};
@@ -641,10 +641,12 @@ fn start(
     let run_id = catalog.run_id().to_owned();
     let ring = doorbell.again()?;
     let abandoned = Arc::new(AtomicBool::new(false));
+    let load = Arc::<Load>::default();
     let drain = Drain {
         layout: layout.clone(),
         orders,
         disk: options.disk.clone(),
+        load: load.clone(),
         tell: move |report| {
             let _ = tell.send(report);
             ring.ring();
@@ -659,6 +661,7 @@ fn start(
         reports,
         commands,
         doorbell: bell,
+        load,
         abandoned,
         is_wiped: is_wiped.clone(),
         lost: lost.clone(),

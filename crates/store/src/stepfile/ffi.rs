@@ -2,19 +2,21 @@
 //! program runs, and texts end with a zero inside their length, which readers ask of the marks of a scale.
 #![allow(unsafe_code)]
 
+use hdf5::plist::DatasetCreate;
 use hdf5::types::TypeDescriptor;
 use hdf5::{Attribute, Container, Dataset, Datatype, Error, Location};
 use hdf5_metno as hdf5;
 use hdf5_metno_sys::h5::hsize_t;
 use hdf5_metno_sys::h5a::{H5Aclose, H5Acreate2, H5Aread, H5Awrite};
-use hdf5_metno_sys::h5d::H5Dread;
+use hdf5_metno_sys::h5d::{H5Dget_chunk_info_by_coord, H5Dread, H5Dwrite_chunk};
 use hdf5_metno_sys::h5i::hid_t;
-use hdf5_metno_sys::h5p::H5P_DEFAULT;
+use hdf5_metno_sys::h5p::{H5P_DEFAULT, H5Pset_filter};
 use hdf5_metno_sys::h5s::{H5S_ALL, H5S_class_t, H5Sclose, H5Screate, H5Screate_simple};
 use hdf5_metno_sys::h5t::{
     H5T_C_S1, H5T_cset_t, H5T_str_t, H5Tarray_create2, H5Tclose, H5Tcopy, H5Tset_cset, H5Tset_size,
     H5Tset_strpad,
 };
+use hdf5_metno_sys::h5z::H5Z_FLAG_OPTIONAL;
 use std::ffi::CString;
 
 /// Writes texts of one length, with a zero at their end: one without an extent, or a list.
@@ -132,6 +134,41 @@ fn write(
         H5Sclose(space);
         outcome.map_err(|e| e.unwrap_or_else(|e| e))
     }
+}
+
+/// How a data set is made whose chunks have gone through these filters, each with its settings. Whether the library has them
+/// is not asked: it does not use them.
+pub(super) fn filtered(filters: &[(i32, Vec<u32>)]) -> hdf5::Result<DatasetCreate> {
+    let made = DatasetCreate::try_new()?;
+    for (filter, settings) in filters {
+        // SAFETY: the properties live, and as many settings are read as there are.
+        outcome(unsafe {
+            H5Pset_filter(made.id(), *filter, H5Z_FLAG_OPTIONAL, settings.len(), settings.as_ptr())
+        })?;
+    }
+    Ok(made)
+}
+
+/// Writes a chunk that has gone through the filters, but for those in the mask; where it lies then, and its length.
+pub(super) fn write_chunk(
+    set: &Dataset,
+    mask: u32,
+    offset: &[u64],
+    bytes: &[u8],
+) -> hdf5::Result<(u64, u64)> {
+    if offset.len() != set.ndim() {
+        return Err(Error::from("a chunk has an index of another rank than its array"));
+    }
+    let (mut found, mut address, mut size) = (0, 0, 0);
+    // SAFETY: offset and bytes outlive the calls; the offset has as many numbers as the array has axes.
+    outcome(unsafe {
+        H5Dwrite_chunk(set.id(), H5P_DEFAULT, mask, offset.as_ptr(), bytes.len(), bytes.as_ptr().cast())
+    })?;
+    // SAFETY: as above, and what is found is written to variables of its types.
+    outcome(unsafe {
+        H5Dget_chunk_info_by_coord(set.id(), offset.as_ptr(), &mut found, &mut address, &mut size)
+    })?;
+    Ok((address, size))
 }
 
 /// Reads all elements of an array whose type is known when the program runs: as many as there is room for.

@@ -82,7 +82,7 @@ fn line(file: &File, e: &Entry) -> Result<Option<(f64, f64)>> {
     if dtype.is_text() {
         return Ok(None);
     }
-    let source = Source::File(file, e.offset);
+    let source = Source::of(file, &e.meta, &e.pieces, e.offset)?;
     let (_, bytes) = read_selection(&source, &e.meta, &Selection::default(), &mut Check::default())?;
     Ok(uniform(&bytes, dtype))
 }

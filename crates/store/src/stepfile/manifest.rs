@@ -2,7 +2,7 @@
 
 use forebay_types::control::Heads;
 use forebay_types::record::Overlap;
-use forebay_types::{ArrayMeta, Code, DType, Description, Error, Order, Result, Shape};
+use forebay_types::{ArrayMeta, Code, Compression, DType, Description, Error, Order, Result, Shape, Stats};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ pub const NOBODY: u32 = u32::MAX;
 
 /// A rectangular piece of a data set, as one rank gave it, with the checksum of its bytes in the
 /// order of the rank's memory.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Piece {
     /// Who gave it, or [`NOBODY`].
     pub rank: u32,
@@ -21,6 +21,49 @@ pub struct Piece {
     pub shape: Vec<u64>,
     /// CRC-32C of its bytes.
     pub crc32c: u32,
+    /// What its values come to; files of before do not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stats: Option<Stats>,
+    /// Where its chunks lie, if it lies in such.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chunks: Option<Chunks>,
+}
+
+/// The chunks of a piece that was compressed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Chunks {
+    /// How.
+    pub compress: Compression,
+    /// Extents of a chunk, axes as in the file.
+    pub extents: Vec<u64>,
+    /// The chunks, in the order of the piece's bytes.
+    pub stored: Vec<StoredChunk>,
+}
+
+/// Where a chunk lies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "(u64, u64, u32, u32)", into = "(u64, u64, u32, u32)")]
+pub struct StoredChunk {
+    /// Its first byte in the file.
+    pub offset: u64,
+    /// How many there are.
+    pub bytes: u64,
+    /// Filters of HDF5 that it did not go through, a bit for each.
+    pub mask: u32,
+    /// CRC-32C of these bytes.
+    pub crc32c: u32,
+}
+
+impl From<(u64, u64, u32, u32)> for StoredChunk {
+    fn from((offset, bytes, mask, crc32c): (u64, u64, u32, u32)) -> StoredChunk {
+        StoredChunk { offset, bytes, mask, crc32c }
+    }
+}
+
+impl From<StoredChunk> for (u64, u64, u32, u32) {
+    fn from(c: StoredChunk) -> (u64, u64, u32, u32) {
+        (c.offset, c.bytes, c.mask, c.crc32c)
+    }
 }
 
 impl Piece {
@@ -60,6 +103,17 @@ impl Entry {
     /// Bytes of the data set.
     pub fn nbytes(&self) -> u64 {
         self.meta.bytes().unwrap_or(0)
+    }
+
+    /// How its chunks are compressed, if it lies in such.
+    pub fn compressed(&self) -> Option<Compression> {
+        self.pieces.iter().find_map(|p| p.chunks.as_ref()).map(|c| c.compress)
+    }
+
+    /// What its values come to; truth values, texts and bytes have no such sums, and files of before do not say them.
+    pub fn stats(&self) -> Option<Stats> {
+        let pieces = self.pieces.iter().filter(|p| !p.shape.contains(&0));
+        pieces.map(|p| p.stats).try_fold(Stats::none(self.meta.dtype)?, |all, piece| all.joined(piece?))
     }
 }
 
@@ -136,6 +190,9 @@ pub struct Partial {
     /// What each rank says of arrays, by their names.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub said: BTreeMap<String, BTreeMap<u32, Description>>,
+    /// How arrays of the whole step are to be compressed.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub compress: BTreeMap<String, Compression>,
 }
 
 /// By whom a part was given.
@@ -283,7 +340,7 @@ mod tests {
     #[test]
     fn a_manifest_reads_back_and_refuses_nonsense() {
         let meta = ArrayMeta { dtype: DType::C128, shape: Shape::new(&[3, 4]).unwrap(), order: Order::F };
-        let piece = Piece { rank: 0, offset: vec![0, 0], shape: vec![3, 4], crc32c: 7 };
+        let piece = Piece { rank: 0, offset: vec![0, 0], shape: vec![3, 4], crc32c: 7, ..Piece::default() };
         let about = Description {
             dims: vec!["x".into(), "y".into()],
             attrs: serde_json::from_str(r#"{"k": 1.0, "n": {"$": "nan"}}"#).unwrap(),

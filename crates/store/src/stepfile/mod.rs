@@ -7,15 +7,20 @@
 //! a contiguous data set needs no library to be read, only its offset. [`Check`] compares what was
 //! read with the checksums.
 
+mod anew;
 mod boxes;
 mod check;
+mod chunk_grid;
+mod chunked;
 mod ffi;
 mod foreign;
 mod gathered;
 mod grids;
 mod hdf;
+mod inflate;
 mod manifest;
 mod openpmd;
+mod packing;
 mod place;
 mod read;
 mod scales;
@@ -23,17 +28,23 @@ mod view;
 mod vtkhdf;
 mod write;
 
+pub use anew::write_anew;
 pub use boxes::{IndexBox, left_to_each};
 pub use check::Check;
+pub use chunked::Load;
 pub use foreign::{ForeignArray, ForeignFile, is_hdf5, largest_foreign, read_foreign};
 pub use gathered::Gathered;
 pub use hdf::{Opened, open_manifest};
-pub use manifest::{Back, Entry, Given, Manifest, NOBODY, Partial, Piece, Placed, Within};
+pub use inflate::Inflated;
+pub use manifest::{
+    Back, Chunks, Entry, Given, Manifest, NOBODY, Partial, Piece, Placed, StoredChunk, Within,
+};
 pub use place::Hyperslab;
+use read::read_piece_to;
 pub use read::{Source, read_piece, read_selection};
 pub use view::{MOST_SOURCES, ViewArray, ViewStep, write_view};
 pub(crate) use write::SPARE;
-pub use write::{Facts, Writer, seal_all, write_anew};
+pub use write::{Facts, Writer, seal_all};
 
 /// Name of the data set that holds the manifest.
 pub const MANIFEST: &str = "forebay/manifest";

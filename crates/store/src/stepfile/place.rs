@@ -53,6 +53,33 @@ impl Hyperslab {
         self.local[..self.rank].iter().product::<u64>() * self.item
     }
 
+    /// Index of its first element, axes in the order of the file.
+    pub fn offset(&self) -> &[u64] {
+        &self.offset[..self.rank]
+    }
+
+    /// Its extents, axes in the order of the file.
+    pub fn extents(&self) -> &[u64] {
+        &self.local[..self.rank]
+    }
+
+    /// Where a byte of the whole lies in the box, if it does, and how many bytes follow it contiguously in both.
+    pub fn find(&self, at: u64) -> Option<(u64, u64)> {
+        let (mut element, within) = (at / self.item, at % self.item);
+        let (mut position, mut stride) = (0, 1);
+        for axis in (0..self.rank).rev() {
+            let index = (element % self.global[axis]).checked_sub(self.offset[axis])?;
+            element /= self.global[axis];
+            if index >= self.local[axis] {
+                return None;
+            }
+            position += index * stride;
+            stride *= self.local[axis];
+        }
+        let (byte, run) = (position * self.item + within, self.run());
+        Some((byte, run - byte % run))
+    }
+
     /// Whether two boxes of one array share an element.
     pub fn overlaps(&self, other: &Hyperslab) -> bool {
         let apart = |i: usize| {
@@ -192,6 +219,13 @@ mod tests {
                     Ok::<(), ()>(())
                 }).unwrap();
                 from += n;
+            }
+            for at in 0..meta.bytes().unwrap() {
+                let found = placed.iter().position(|place| *place == at).map(|byte| byte as u64);
+                prop_assert_eq!(b.find(at).map(|f| f.0), found);
+                if let Some((byte, left)) = b.find(at) {
+                    prop_assert!((0..left).all(|i| placed[(byte + i) as usize] == at + i));
+                }
             }
             let (mut walk, run) = (b.walk(), b.run());
             for from in (0..b.bytes()).step_by(run as usize) {

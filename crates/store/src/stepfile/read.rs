@@ -1,5 +1,6 @@
-//! Reading parts of contiguous arrays: from a file at an offset, or from bytes in memory.
+//! Reading parts of arrays: from a file at an offset or in chunks, or from bytes in memory.
 
+use super::inflate::{ChunkedPiece, Inflated};
 use super::place::Hyperslab;
 use super::{Check, Entry, Piece};
 use forebay_arena::{fill_behind, room_for};
@@ -11,13 +12,23 @@ use std::fs::File;
 pub enum Source<'a> {
     /// In a file, from an offset on.
     File(&'a File, u64),
+    /// In a file, in chunks.
+    Chunks(Box<Inflated<'a>>),
     /// In memory.
     Memory(&'a [u8]),
 }
 
-impl Source<'_> {
+impl<'a> Source<'a> {
+    /// Where the bytes of an array of a file are.
+    pub fn of(file: &'a File, meta: &ArrayMeta, pieces: &'a [Piece], offset: u64) -> Result<Source<'a>> {
+        match pieces.iter().any(|p| p.chunks.is_some()) {
+            true => Ok(Source::Chunks(Box::new(Inflated::of(file, meta, pieces)?))),
+            false => Ok(Source::File(file, offset)),
+        }
+    }
+
     /// Appends `bytes` bytes from byte `at` of the array on, and says which they are.
-    fn append<'a>(&self, at: u64, bytes: usize, out: &'a mut Vec<u8>) -> Result<&'a [u8]> {
+    pub(super) fn append<'b>(&self, at: u64, bytes: usize, out: &'b mut Vec<u8>) -> Result<&'b [u8]> {
         let begin = out.len();
         out.reserve(bytes);
         match self {
@@ -34,6 +45,7 @@ impl Source<'_> {
                     }
                 }
             }
+            Source::Chunks(inflated) => inflated.append(at, bytes, out)?,
             Source::Memory(all) => {
                 let end = (at as usize).checked_add(bytes);
                 let part = end.and_then(|end| all.get(at as usize..end));
@@ -163,16 +175,35 @@ impl Pick {
 
 /// The checksum of a piece as it now stands in the file.
 pub fn read_piece(file: &File, entry: &Entry, piece: &Piece) -> Result<u32> {
+    read_piece_to(file, entry, piece, |_| ())
+}
+
+/// The same; `take` gets the bytes of the piece in their order.
+pub(super) fn read_piece_to(
+    file: &File,
+    entry: &Entry,
+    piece: &Piece,
+    mut take: impl FnMut(&[u8]),
+) -> Result<u32> {
+    let mut sum = 0;
+    if let Some(chunked) = ChunkedPiece::of(file, &entry.meta, piece)? {
+        for chunk in 0..chunked.count() {
+            let bytes = chunked.read(chunk)?;
+            sum = forebay_types::crc32c_append(sum, &bytes);
+            take(&bytes);
+        }
+        return Ok(sum);
+    }
     let (offset, local) = (Shape::new(&piece.offset)?, Shape::new(&piece.shape)?);
     let place = Hyperslab::new(&entry.meta, &offset, &local)?;
     let mut buffer = Vec::with_capacity(CACHED);
-    let mut sum = 0;
     place.runs(0, place.bytes(), |_, mut at, mut n| {
         while n > 0 {
             let now = n.min(CACHED as u64);
             buffer.clear();
             let read = Source::File(file, entry.offset).append(at, now as usize, &mut buffer)?;
             sum = forebay_types::crc32c_append(sum, read);
+            take(read);
             at += now;
             n -= now;
         }

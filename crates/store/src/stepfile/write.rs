@@ -1,19 +1,22 @@
 //! Writing a file of arrays as its pieces come.
 
+use super::chunked::{ChunkedSet, Load, PieceAt};
 use super::grids::grids;
 use super::hdf::Frame;
 use super::place::Hyperslab;
-use super::{Back, Entry, IndexBox, MANIFEST, Manifest, NOBODY, Partial, Piece, left_to_each, read_piece};
+use super::{
+    Back, Entry, IndexBox, MANIFEST, Manifest, NOBODY, Partial, Piece, left_to_each, read_piece,
+    read_piece_to,
+};
 use crate::disk::{Disk, DualFile, Foreign, failed, foreign};
 use crate::fault::amount;
 use crate::layout::{FORMAT, TMP, with_end};
 use forebay_arena::Lent;
 use forebay_types::control::Heads;
 use forebay_types::record::Overlap;
-use forebay_types::{ArrayMeta, Code, DType, Description, Error, Result, Shape};
+use forebay_types::{ArrayMeta, Code, DType, Description, Error, Result, Shape, Tally};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -24,7 +27,7 @@ const SYNCING: usize = 4;
 /// What stands where nobody put anything is written in parts of about so many bytes.
 const FILLING: usize = 1 << 20;
 /// From here on the checksum is taken by a second thread while the disk works.
-const BESIDE: usize = 4 << 20;
+pub(super) const BESIDE: usize = 4 << 20;
 
 /// What a file is about, beside its data sets.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -62,11 +65,19 @@ pub struct Facts {
 struct Open {
     entry: Entry,
     places: Vec<Hyperslab>,
-    /// Bytes of each piece already written, in order.
+    /// Bytes of each piece already written, in order, and what they come to.
     done: Vec<u64>,
+    tallies: Vec<Option<Tally>>,
+    /// Where it goes to the file in chunks.
+    chunked: Option<ChunkedSet>,
     /// What holds where pieces of ranks lie over each other, if they may; and then what is left of each.
     over: Option<Overlap>,
     apart: Option<Vec<Piece>>,
+}
+
+fn entry(name: &str, meta: &ArrayMeta, units: &str, offset: u64) -> Entry {
+    let (name, units) = (name.to_owned(), units.to_owned());
+    Entry { name, meta: *meta, units, offset, pieces: Vec::new(), about: Description::default() }
 }
 
 /// A file of arrays in the making, under its name with `.tmp`.
@@ -89,6 +100,9 @@ pub struct Writer {
     lost: bool,
     /// Pieces that are not what those over them are, though they had to be.
     unequal: Vec<Error>,
+    load: Arc<Load>,
+    /// A rank waits for room.
+    hurried: bool,
 }
 
 impl Writer {
@@ -118,7 +132,41 @@ impl Writer {
             sound: true,
             lost: false,
             unequal: Vec::new(),
+            load: Arc::default(),
+            hurried: false,
         })
+    }
+
+    /// What is compressed makes way for a run of that load.
+    pub fn under(mut self, load: Arc<Load>) -> Writer {
+        self.load = load;
+        self
+    }
+
+    /// Whether a rank waits for room: nothing is compressed then.
+    pub fn hurry(&mut self, hurried: bool) {
+        self.hurried = hurried;
+    }
+
+    pub(super) fn load(&self) -> Arc<Load> {
+        self.load.clone()
+    }
+
+    pub(super) fn is_hurried(&self) -> bool {
+        self.hurried
+    }
+
+    pub(super) fn disk(&self) -> &dyn Disk {
+        &*self.disk
+    }
+
+    pub(super) fn dir(&self) -> &Path {
+        self.path.parent().unwrap_or(&self.path)
+    }
+
+    /// Whether a data set is laid out.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.sets.contains_key(name)
     }
 
     /// Whether only calls failed on it, if any, that can be made again as if nothing had happened.
@@ -139,23 +187,29 @@ impl Writer {
 
     /// Lays out a data set; nothing happens when it is there already.
     pub fn add(&mut self, name: &str, meta: &ArrayMeta, units: &str) -> Result<()> {
-        if self.sets.contains_key(name) {
+        if self.has(name) {
             return Ok(());
         }
-        spare(&*self.disk, self.path.parent().unwrap_or(&self.path))?;
+        spare(self.disk(), self.dir())?;
         let offset = self.framed(|frame, tmp| frame.add(tmp, name, meta, units))?;
-        let entry = Entry {
-            name: name.to_owned(),
-            meta: *meta,
-            units: units.to_owned(),
-            offset,
-            pieces: Vec::new(),
-            about: Description::default(),
-        };
+        let entry = entry(name, meta, units, offset);
         if entry.nbytes() > 1 << 20 {
             self.reserve(offset, entry.nbytes())?;
         }
-        let open = Open { entry, places: Vec::new(), done: Vec::new(), over: None, apart: None };
+        self.sets.insert(name.to_owned(), Open::new(entry));
+        Ok(())
+    }
+
+    /// Lays out a data set in chunks: HDF5 hears of each piece when it comes.
+    pub(super) fn lay_chunked(
+        &mut self,
+        name: &str,
+        meta: &ArrayMeta,
+        units: &str,
+        set: ChunkedSet,
+    ) -> Result<()> {
+        spare(self.disk(), self.dir())?;
+        let open = Open { chunked: Some(set), ..Open::new(entry(name, meta, units, 0)) };
         self.sets.insert(name.to_owned(), open);
         Ok(())
     }
@@ -205,21 +259,29 @@ impl Writer {
                 }
                 set.places.push(place);
                 set.done.push(0);
-                set.entry.pieces.push(Piece {
-                    rank,
-                    offset: offset.extents().to_vec(),
-                    shape: local.extents().to_vec(),
-                    crc32c: 0,
-                });
+                set.tallies.push(Tally::new(set.entry.meta.dtype));
+                let (offset, shape) = (offset.extents().to_vec(), local.extents().to_vec());
+                set.entry.pieces.push(Piece { rank, offset, shape, ..Piece::default() });
                 set.places.len() - 1
             }
         };
-        let (base, place, before) = (set.entry.offset, &set.places[i], set.entry.pieces[i].crc32c);
+        let (base, place, before) = (set.entry.offset, &set.places[i], set.sums(i));
         if from != set.done[i] || from + bytes.len() as u64 > place.bytes() {
             return Err(Error::bad(format!(
                 "bytes {from} and following of {name:?} came when those from {} on were due",
                 set.done[i]
             )));
+        }
+        if let Some(mut chunked) = set.chunked.take() {
+            let (name, units, local) = (set.entry.name.clone(), set.entry.units.clone(), *local);
+            let (meta, slab) = (set.entry.meta, place.clone());
+            let sums = before.behind(bytes);
+            let at = PieceAt { name: &name, units: &units, meta, number: i, local, slab: &slab };
+            let written = self.write_chunks(&mut chunked, &at, from, bytes);
+            return self.sets.get_mut(&name).map_or(Ok(()), |set| {
+                set.chunked = Some(chunked);
+                written.map(|()| set.wrote(i, bytes.len() as u64, sums))
+            });
         }
         let (disk, file) = (&*self.disk, &mut self.file);
         let mut write = || {
@@ -228,17 +290,16 @@ impl Writer {
                 file.write(disk, run, base + at)
             })
         };
-        let (written, sum) = match bytes.len() >= BESIDE {
+        let (written, sums) = match bytes.len() >= BESIDE {
             true => std::thread::scope(|s| {
-                let sum = s.spawn(|| sum_of(before, bytes));
+                let sums = s.spawn(|| before.clone().behind(bytes));
                 let written = write();
-                (written, sum.join().unwrap_or_else(|_| sum_of(before, bytes)))
+                (written, sums.join().unwrap_or_else(|_| before.clone().behind(bytes)))
             }),
-            false => (write(), sum_of(before, bytes)),
+            false => (write(), before.clone().behind(bytes)),
         };
         written.map_err(|e| failed(format!("cannot write {name:?} to {}", self.tmp.display()), e))?;
-        set.entry.pieces[i].crc32c = sum;
-        set.done[i] += bytes.len() as u64;
+        set.wrote(i, bytes.len() as u64, sums);
         Ok(())
     }
 
@@ -374,11 +435,28 @@ impl Writer {
     }
 
     /// Has HDF5 write on its own.
-    fn framed<T>(&mut self, act: impl FnOnce(&Frame, &Path) -> Result<T>) -> Result<T> {
+    pub(super) fn framed<T>(&mut self, act: impl FnOnce(&Frame, &Path) -> Result<T>) -> Result<T> {
         let frame = self.frame.as_ref().ok_or_else(|| Error::internal("the file is finished"))?;
         let done = foreign(&*self.disk, Foreign::Frame, &self.tmp, || act(frame, &self.tmp));
         self.sound &= done.is_ok();
         done
+    }
+
+    /// What lies in several chunked data sets becomes one.
+    fn join_pieces(&mut self) -> Result<()> {
+        let sets = std::mem::take(&mut self.sets);
+        let joined = sets.iter().try_for_each(|(name, set)| {
+            let parts = set.chunked.as_ref().map_or(Vec::new(), |chunked| chunked.parts(name, &set.places));
+            match parts.is_empty() {
+                true => Ok(()),
+                false => {
+                    let (meta, units) = (&set.entry.meta, &set.entry.units);
+                    self.framed(|frame, tmp| frame.join(tmp, name, meta, units, &parts))
+                }
+            }
+        });
+        self.sets = sets;
+        joined
     }
 
     fn write_manifest(&mut self, manifest: &Manifest, units: &BTreeMap<String, String>) -> Result<()> {
@@ -386,6 +464,7 @@ impl Writer {
         let shape = Shape::new(&[json.len() as u64])?;
         let zero = Shape::new(&[0])?;
         if !self.described {
+            self.join_pieces()?;
             let grids = grids(&self.tmp, manifest)?;
             self.framed(|frame, tmp| frame.describe(tmp, manifest, &grids, units))?;
             self.described = true;
@@ -397,57 +476,6 @@ impl Writer {
             false => self.write(MANIFEST, 0, &zero, &shape, 0, Lent::of(&json)),
         }
     }
-}
-
-/// Writes a finished file anew as its manifest describes it, with the bytes that it has, which have to be those that
-/// were written. Gives the manifest of the new one, which has taken its place.
-pub fn write_anew(disk: &Arc<dyn Disk>, path: &Path, m: &Manifest) -> Result<Manifest> {
-    if m.format != FORMAT {
-        return Err(Error::bad(format!("it is of format {}, and {FORMAT} is written", m.format)));
-    }
-    let unread = |e| Error::io(format!("cannot read {}", path.display()), e);
-    let old = std::fs::File::open(path).map_err(unread)?;
-    let mut writer = Writer::create(disk.clone(), path)?;
-    for e in &m.data {
-        writer.add(&e.name, &e.meta, &e.units)?;
-        for p in &e.pieces {
-            let (offset, local) = (Shape::new(&p.offset)?, Shape::new(&p.shape)?);
-            let place = Hyperslab::new(&e.meta, &offset, &local)?;
-            let mut from = 0;
-            while from == 0 || from < place.bytes() {
-                let n = (place.bytes() - from).min(BESIDE as u64);
-                let mut bytes = vec![0; n as usize];
-                place.runs(from, n, |part, at, n| {
-                    old.read_exact_at(&mut bytes[part as usize..(part + n) as usize], e.offset + at)
-                        .map_err(unread)
-                })?;
-                writer.write(&e.name, p.rank, &offset, &local, from, Lent::of(&bytes))?;
-                from += n.max(1);
-            }
-            if writer.sum(&e.name, p.rank, &offset, &local) != Some(p.crc32c) {
-                return Err(Error::new(Code::Corrupt, format!("{:?} has another checksum", e.name)));
-            }
-        }
-    }
-    writer.finish(&Facts {
-        run_id: m.run_id.clone(),
-        step: m.step,
-        time: m.time,
-        parameters: m.parameters.clone(),
-        serial: m.serial,
-        backs: m.backs.clone(),
-        heads: m.heads,
-        dt: m.dt,
-        set: m.set,
-        partial: m.partial.clone(),
-        said: m
-            .data
-            .iter()
-            .filter(|e| !e.about.is_empty())
-            .map(|e| (e.name.clone(), e.about.clone()))
-            .collect(),
-        units: BTreeMap::new(),
-    })
 }
 
 /// Makes files that are complete durable under their names: each for itself, their directory once for all. So
@@ -492,6 +520,23 @@ fn same(e: &std::io::Error) -> std::io::Error {
 }
 
 impl Open {
+    fn new(entry: Entry) -> Open {
+        let (places, done, tallies) = (Vec::new(), Vec::new(), Vec::new());
+        Open { entry, places, done, tallies, chunked: None, over: None, apart: None }
+    }
+
+    /// Checksum and values of what was written of a piece.
+    fn sums(&self, piece: usize) -> Sums {
+        Sums { crc32c: self.entry.pieces[piece].crc32c, tally: self.tallies[piece].clone() }
+    }
+
+    /// So many bytes more of a piece are in the file.
+    fn wrote(&mut self, piece: usize, bytes: u64, sums: Sums) {
+        self.entry.pieces[piece].crc32c = sums.crc32c;
+        self.tallies[piece] = sums.tally;
+        self.done[piece] += bytes;
+    }
+
     fn is_complete(&self) -> bool {
         self.places.iter().zip(&self.done).all(|(p, done)| p.bytes() == *done)
             && (!self.places.is_empty() || self.entry.nbytes() == 0)
@@ -515,7 +560,12 @@ impl Open {
 
     /// As the manifest lists it.
     fn as_written(&self) -> Entry {
-        let pieces = self.apart.as_ref().unwrap_or(&self.entry.pieces).clone();
+        let whole = self.entry.pieces.iter().zip(&self.tallies).enumerate().map(|(i, (piece, tally))| {
+            let stats = tally.as_ref().filter(|_| !piece.shape.contains(&0)).map(Tally::stats);
+            let chunks = self.chunked.as_ref().and_then(|set| set.chunks(i));
+            Piece { stats, chunks, ..piece.clone() }
+        });
+        let pieces = self.apart.clone().unwrap_or_else(|| whole.collect());
         Entry { pieces, ..self.entry.clone() }
     }
 
@@ -525,9 +575,11 @@ impl Open {
         let of = |p: &Piece| Ok((p.rank, IndexBox::new(&p.offset, &p.shape)?));
         let boxes = entry.pieces.iter().map(of).collect::<Result<Vec<_>>>()?;
         let (mut apart, mut unequal) = (Vec::new(), Vec::new());
-        for ((piece, left), (_, own)) in entry.pieces.iter().zip(left_to_each(&boxes)).zip(&boxes) {
+        let whole = self.as_written().pieces;
+        for ((whole, left), (_, own)) in whole.into_iter().zip(left_to_each(&boxes)).zip(&boxes) {
+            let piece = &whole;
             if left == [*own] {
-                apart.push(piece.clone());
+                apart.push(whole);
                 continue;
             }
             if rule == Overlap::Equal && read_piece(file, entry, piece)? != piece.crc32c {
@@ -546,25 +598,37 @@ impl Open {
                 ));
             }
             for part in left {
-                let mut part =
-                    Piece { rank: piece.rank, offset: part.offset(), shape: part.extents(), crc32c: 0 };
-                part.crc32c = read_piece(file, entry, &part)?;
-                apart.push(part);
+                let (offset, shape) = (part.offset(), part.extents());
+                let part = Piece { rank: piece.rank, offset, shape, ..Piece::default() };
+                let mut tally = Tally::new(entry.meta.dtype);
+                let crc32c =
+                    read_piece_to(file, entry, &part, |bytes| tally.iter_mut().for_each(|t| t.take(bytes)))?;
+                apart.push(Piece { crc32c, stats: tally.map(|t| t.stats()), ..part });
             }
         }
         Ok((apart, unequal))
     }
 }
 
-/// A checksum goes on over bytes that may change meanwhile: it is taken of copies, in pieces that stay in the
-/// nearest cache.
-fn sum_of(before: u32, bytes: Lent) -> u32 {
-    let mut piece = [0; 16 << 10];
-    bytes.chunks(piece.len()).fold(before, |sum, part| {
-        let copy = &mut piece[..part.len()];
-        part.copy_to(copy);
-        forebay_types::crc32c_append(sum, copy)
-    })
+/// What is known of the bytes of a piece so far.
+#[derive(Clone)]
+struct Sums {
+    crc32c: u32,
+    tally: Option<Tally>,
+}
+
+impl Sums {
+    /// Goes on over bytes that may change meanwhile: copies are looked at, in pieces that stay in the nearest cache.
+    fn behind(mut self, bytes: Lent) -> Sums {
+        let mut piece = [0; 16 << 10];
+        for part in bytes.chunks(piece.len()) {
+            let copy = &mut piece[..part.len()];
+            part.copy_to(copy);
+            self.crc32c = forebay_types::crc32c_append(self.crc32c, copy);
+            self.tally.iter_mut().for_each(|tally| tally.take(copy));
+        }
+        self
+    }
 }
 
 fn check_apart(name: &str, rank: u32, place: &Hyperslab, set: &Open) -> Result<()> {
@@ -577,7 +641,7 @@ fn check_apart(name: &str, rank: u32, place: &Hyperslab, set: &Open) -> Result<(
     }
 }
 
-fn spare(disk: &dyn Disk, dir: &Path) -> Result<()> {
+pub(super) fn spare(disk: &dyn Disk, dir: &Path) -> Result<()> {
     match disk.free(dir) {
         Ok(free) if free < SPARE => Err(Error::new(
             Code::Full,
@@ -678,43 +742,6 @@ mod tests {
         assert!(m.data.iter().all(|e| e.units == "degC"));
         let opened = super::super::Opened::open(&path).unwrap();
         assert_eq!(opened.unlike(&m), Vec::<String>::new());
-    }
-
-    #[test]
-    fn what_nobody_put_has_the_value_that_was_said_with_a_checksum_and_stays_so_when_written_anew() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("0000000007.h5");
-        let disk: Arc<dyn Disk> = Arc::new(System);
-        for order in [Order::C, Order::F] {
-            let mut w = Writer::create(disk.clone(), &path).unwrap();
-            let meta = ArrayMeta { dtype: DType::I16, shape: sh(&[40, 30]), order };
-            w.add("a", &meta, "").unwrap();
-            w.write("a", 0, &sh(&[0, 0]), &sh(&[10, 30]), 0, Lent::of(&[1; 600])).unwrap();
-            w.write("a", 1, &sh(&[20, 7]), &sh(&[5, 5]), 0, Lent::of(&[1; 50])).unwrap();
-            let mut about = Description::default();
-            about.fill_with((-7).into(), DType::I16).unwrap();
-            about.filled = Some(1200 - 325);
-            let said = BTreeMap::from([("a".to_owned(), about)]);
-            let m = w.finish(&Facts { said, ..facts() }).unwrap();
-            for m in [&m, &write_anew(&disk, &path, &m).unwrap()] {
-                let e = m.data.iter().find(|e| e.name == "a").unwrap();
-                let file = std::fs::File::open(&path).unwrap();
-                let all = Selection::default();
-                let mut check = Check::new(&e.meta, &e.pieces, &all.resolve(&e.meta.shape).unwrap()).unwrap();
-                let (_, back) =
-                    read_selection(&Source::File(&file, e.offset), &e.meta, &all, &mut check).unwrap();
-                assert!(check.wrong().is_none());
-                let filled = back.chunks_exact(2).filter(|v| *v == (-7i16).to_le_bytes()).count();
-                assert_eq!((filled, e.about.filled), (875, Some(875)));
-                let nobodys: u64 = e
-                    .pieces
-                    .iter()
-                    .filter(|p| p.rank == NOBODY)
-                    .map(|p| p.shape.iter().product::<u64>())
-                    .sum();
-                assert_eq!(nobodys, 875);
-            }
-        }
     }
 
     #[test]

@@ -84,12 +84,8 @@ impl Side {
         Ok(match rows.first().and_then(|row| row.first()) {
             Some(Cell::Int(crc)) => {
                 let extents = meta.shape.extents();
-                vec![Piece {
-                    rank: 0,
-                    offset: vec![0; extents.len()],
-                    shape: extents.to_vec(),
-                    crc32c: *crc as u32,
-                }]
+                let (offset, shape) = (vec![0; extents.len()], extents.to_vec());
+                vec![Piece { offset, shape, crc32c: *crc as u32, ..Piece::default() }]
             }
             Some(Cell::Text(pieces)) => serde_json::from_str(pieces).unwrap_or_default(),
             _ => Vec::new(),

@@ -235,6 +235,7 @@ impl Variables {
                 mesh: None,
                 species: None,
                 version: 0,
+                stats: None,
             };
             taken.insert(key.clone());
             self.all.push(Variable { key, of, origin: Origin::Points(first, apart) });

@@ -97,7 +97,7 @@ pub fn read(job: &mut Importing, path: &Path) -> Result<()> {
                 let description = head.description();
                 let about = About { description: &description, coordinates: &[] };
                 let about = (!description.is_empty()).then_some(about);
-                let options = ArrayOptions { units: &head.units, place: Place::Whole, about };
+                let options = ArrayOptions { units: &head.units, place: Place::Whole, about, compress: None };
                 snapshot.put(&head.name, View::new(meta, &bytes)?, options)?;
                 job.arrays += 1;
             }

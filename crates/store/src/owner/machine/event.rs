@@ -6,7 +6,7 @@ use crate::stepfile::{Facts, Manifest};
 use forebay_types::control::{Ask, Heads};
 use forebay_types::record::{HeldBlock, Overlap, Record};
 use forebay_types::watch::Act;
-use forebay_types::{ArrayMeta, Error, Result, Shape};
+use forebay_types::{ArrayMeta, Compression, Error, Result, Shape};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use std::sync::Arc;
@@ -61,6 +61,8 @@ pub(crate) struct Part {
     pub sum: Option<u32>,
     /// What holds where pieces of other ranks lie over this one, if they may.
     pub over: Option<Overlap>,
+    /// How its chunks are to be compressed.
+    pub compress: Option<Compression>,
 }
 
 /// Parts that are to be written into a file, in this order.

@@ -98,6 +98,8 @@ pub(crate) struct Files {
     /// Their keys in the order in which they came.
     by_age: BTreeMap<u64, Key>,
     flights: VecDeque<Flight>,
+    /// Bytes of all of them.
+    waiting: u64,
     /// Works and files, counted.
     works: u64,
     count: u64,
@@ -230,9 +232,15 @@ impl Files {
         })
     }
 
+    /// Bytes of files that are not durable yet.
+    pub fn waiting_bytes(&self) -> u64 {
+        self.waiting
+    }
+
     fn remove(&mut self, key: Key) -> Option<File> {
         let file = self.all.remove(&key)?;
         self.by_age.remove(&file.order);
+        self.waiting -= file.bytes;
         Some(file)
     }
 
@@ -242,6 +250,7 @@ impl Files {
 
     /// A part of a step came. Parts are written in the order in which they come.
     pub fn push(&mut self, step: i64, part: Part) {
+        self.waiting += part.len;
         self.of_step(step).push(part);
     }
 
@@ -252,6 +261,7 @@ impl Files {
 
     /// All that is here of a step that lacks ranks.
     pub fn partial(&mut self, step: i64, parts: Vec<Part>, facts: Box<Facts>) {
+        self.waiting += parts.iter().map(|part| part.len).sum::<u64>();
         let what = format!("what is here of step {step}");
         let file = self.of(Key::Partial(step), what, crate::layout::partial_file(step));
         parts.into_iter().for_each(|part| file.push(part));
@@ -263,8 +273,10 @@ impl Files {
         let (what, (session, seq)) = (format!("the data set {:?}", part.name), part.ticket);
         let name = crate::layout::data_file(&part.name, set, session, seq);
         let file = self.of(Key::Put(part.ticket), what, name);
+        let len = part.len;
         file.push(part);
         file.facts = Some(facts);
+        self.waiting += len;
     }
 
     /// A rank needs the room that a step takes: from now on its blocks go back as soon as they are
@@ -375,6 +387,11 @@ impl Files {
 }
 
 impl Machine {
+    /// Bytes of files that are not durable yet.
+    pub fn waiting_bytes(&self) -> u64 {
+        self.files.waiting_bytes()
+    }
+
     /// Has the next work done, if there is one.
     pub(super) fn write_on(&mut self) {
         while self.files.flights.len() < SMALL_FLIGHTS && self.lost.is_none() {

@@ -125,8 +125,7 @@ impl Machine {
             return;
         };
         let (ticket, bytes) = ((r.session, r.seq), r.bytes.to_vec());
-        let offset = Shape::new(&vec![0; meta.shape.rank()]);
-        let made = meta.bytes().and_then(|len| Ok((len, offset?)));
+        let made = meta.bytes().and_then(|len| Ok((len, Shape::new(&vec![0; meta.shape.rank()])?)));
         let there = r.block.clone().unwrap_or_else(|| Err(Error::internal("a block nobody looked at")));
         let (there, (len, offset)) = match there.and_then(|there| Ok((there, made?))) {
             Ok(found) => found,
@@ -151,6 +150,7 @@ impl Machine {
             ticket,
             sum: None,
             over: None,
+            compress: None,
         };
         match there {
             true => self.files.put(part, set, Box::new(facts)),

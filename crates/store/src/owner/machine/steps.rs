@@ -6,7 +6,7 @@ use super::named::{ALIKE, APPENDED, AT, Named, OVER, in_order, joined, place_of,
 use super::pending::Pending;
 use forebay_types::control::Heads;
 use forebay_types::record::{HeldBlock, Place, StepBlock};
-use forebay_types::{ArrayMeta, Code, Description, Error, Name, Order, Result, Shape};
+use forebay_types::{ArrayMeta, Code, Compression, Description, Error, Name, Order, Result, Shape};
 use std::collections::{BTreeMap, BTreeSet};
 
 mod sealed;
@@ -91,6 +91,8 @@ pub(crate) struct Step {
     pub filled: u64,
     /// What ranks say of its arrays.
     pub(super) said: BTreeMap<String, BTreeMap<u32, Description>>,
+    /// Arrays that are to be compressed.
+    compress: BTreeMap<String, Compression>,
     /// Where ranks that are to say the same do not; the step is kept all the same.
     pub(super) disputes: Vec<Error>,
     came: Vec<Came>,
@@ -118,6 +120,7 @@ impl Step {
             held_back: false,
             filled: 0,
             said: BTreeMap::new(),
+            compress: BTreeMap::new(),
             disputes: Vec::new(),
             came: Vec::new(),
             ranks: BTreeMap::new(),
@@ -235,9 +238,15 @@ impl Step {
     }
 
     /// A rank says something of an array.
-    pub fn describe(&mut self, rank: u32, name: &str, said: Description) -> Result<()> {
+    pub fn describe(&mut self, rank: u32, name: &str, mut said: Description) -> Result<()> {
         let known = self.ranks.get(&rank).filter(|r| !r.ended);
         known.ok_or_else(|| Error::bad(format!("a description in step {} outside of it", self.step)))?;
+        if let Some(compress) = said.compress.take() {
+            self.compress.insert(name.to_owned(), compress);
+            if said.is_empty() {
+                return Ok(());
+            }
+        }
         self.said.entry(name.to_owned()).or_default().insert(rank, said);
         Ok(())
     }
@@ -295,8 +304,9 @@ impl Step {
         if b.place.block().is_some() && b.from == 0 {
             named.pieces.add(&b.name, &whole, rank, offset, b.meta.shape)?;
         }
+        let compress = self.compress.get(&b.name).copied();
         let mut part = b.part(b.name.clone(), whole, offset);
-        part.over = over;
+        (part.over, part.compress) = (over, compress.filter(|_| over.is_none()));
         match b.place {
             Place::Whole => return Ok(vec![part]),
             Place::At { .. } if named.ordered && named.append.waiting.is_empty() => {
@@ -609,6 +619,7 @@ impl Came {
             ticket: self.ticket,
             sum: self.sum,
             over: None,
+            compress: None,
         }
     }
 }

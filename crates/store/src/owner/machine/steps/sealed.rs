@@ -5,7 +5,7 @@ use crate::owner::machine::event::{Bytes, Part};
 use crate::stepfile::{Given, Manifest, Partial, Placed, Within};
 use forebay_types::record::Place;
 use forebay_types::{Code, Error, Result, Shape};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 /// What is read back of a file at once.
 const READ_BACK: u64 = 4 << 20;
@@ -22,7 +22,7 @@ impl Step {
     /// All that came, each with the number of its piece among those of its rank and name. A rank puts one piece
     /// after the other.
     fn pieces(&self) -> impl Iterator<Item = (u32, &Came)> {
-        let mut pieces: HashMap<(u32, &str), u32> = HashMap::new();
+        let mut pieces: BTreeMap<(u32, &str), u32> = BTreeMap::new();
         self.came.iter().map(move |c| {
             let next = pieces.entry((c.rank, &c.name)).or_default();
             *next += u32::from(c.from == 0);
@@ -55,6 +55,7 @@ impl Step {
             given: self.ranks.iter().map(given).collect(),
             places: firsts.map(placed).collect(),
             said: self.said.clone(),
+            compress: self.compress.clone(),
         }
     }
 
@@ -66,6 +67,7 @@ impl Step {
         (step.lacked, step.held_back) = (true, true);
         step.missing.clone_from(&partial.missing);
         step.said.clone_from(&partial.said);
+        step.compress.clone_from(&partial.compress);
         for (rank, g) in &partial.given {
             let (origin, began, heads, time) = (g.session, g.began, g.heads, m.time);
             let rank_of = Rank { origin, began, heads, time, ended: true, ..Rank::default() };
