@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import forebay as fb
+import h5py
 import numpy as np
 import pytest
 from pages import GUIDE, NAMED, blocks
@@ -31,6 +32,8 @@ CODES = {
 }
 # What a code writes in a format of its own, with more in it than the state.
 OWN_FILES = {"lammps/restart"}
+# Codes of atoms, with a record beside the position.
+SPECIES = {"openmm": "velocity", "lammps": "velocity", "ase": "momentum"}
 every_code = pytest.mark.parametrize("code", CODES)
 
 
@@ -84,6 +87,12 @@ def test_a_program_that_is_killed_and_begun_again_comes_to_the_same_numbers(
             assert one.time == two.time
             for name in one.names():
                 assert name in OWN_FILES or np.array_equal(one[name], two[name]), (one.step, name)
+        last = run.snapshots[-1].step
+    if code in SPECIES:
+        with h5py.File(run_dir / "steps" / f"{last:010}.h5") as f:
+            atoms = f[f"data/{last}/particles/atoms"]
+            for record in ("position", SPECIES[code]):
+                assert set(atoms[record]) == {"x", "y", "z"} and len(atoms[record]["z"]) > 1
 
 
 @every_code
@@ -181,6 +190,18 @@ def test_a_program_that_goes_further_in_a_second_call_has_each_row_once(run_dir:
             u = pde.DiffusionPDE().solve(u, times, dt=1e-2, solver="euler", backend="numpy", tracker=tracker)
         assert run.table("integrals").select()["step"].tolist() == list(range(16))
         assert run.snapshots.numbers == [0, 4, 8, 10, 12, 15]
+        assert run.snapshots[-1].grid("field") == {
+            "dims": ("x",),
+            "spacing": (0.5,),
+            "origin": (0.0,),
+            "position": (0.5,),
+        }
+    # A label is any text.
+    u.label = "density, scaled"
+    with fb.open(run_dir.with_name("labelled.fb")) as run:
+        tracker = adapter.Tracker(run, 0.1, every=4)
+        pde.DiffusionPDE().solve(u, (0, 0.5), dt=1e-2, solver="euler", backend="numpy", tracker=tracker)
+        assert run.snapshots[-1]["density, scaled"].shape == (16,)
 
 
 @pytest.mark.parametrize("at", range(5))

@@ -395,7 +395,7 @@ class Run:
         touched, ``run.to_xarray("T").sel(time=0.3, method="nearest")``. Needs xarray.
 
         All arrays, or those named. The first dimension is ``time`` where every snapshot has one and they rise, else
-        ``step``; both are coordinates. The steps are those of now. NaN stands where a step has no such array; what cannot
+        ``step``; both are coordinates. Points of meshes are, too, and staggered ones lie along ``x_0.5``. The steps are those of now. NaN stands where a step has no such array; what cannot
         be one array over steps is left out, and named with the reason in ``ds.attrs["left_out"]``; ``Conflict`` is raised
         when it was named.
         """

@@ -509,7 +509,8 @@ class StoredSnapshot:
 
     def to_xarray(self) -> xarray.Dataset:
         """Its arrays as a data set of xarray, each read when it is touched, with their axes, coordinates, units and
-        attributes. An array ``group/name`` keeps its name, and its axes are called ``group/axis``. Needs xarray.
+        attributes. An array ``group/name`` keeps its name, and its axes are called ``group/axis``. Points of meshes with
+        ``spacing`` or ``origin`` are coordinates; staggered ones lie along ``x_0.5``. Needs xarray.
         """
         from ._xarray import of_snapshot
 

@@ -8,7 +8,7 @@ import itertools
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -60,6 +60,43 @@ def dims_of(kinds: Mapping[str, DataSet]) -> dict[str, tuple[str, ...]]:
     }
     # A coordinate lies along itself.
     return {name: named[name] or made.get(name, (name,)) for name in kinds}
+
+
+def points_of(
+    kinds: Mapping[str, DataSet], dims: Mapping[str, tuple[str, ...]], taken: Collection[str]
+) -> tuple[dict[str, tuple[str, ...]], dict[str, Any]]:
+    """The names of the dimensions again, and the points of meshes along those that have no coordinate among the arrays
+    ``taken``: origin + (i + position) * spacing. Along one name there is one coordinate, so of meshes with several positions
+    in the cell those farther on get a dimension of their own, as ``x_0.5``. Where spacings or origins differ there is none.
+    """
+    grids: dict[str, set[tuple[float, float]]] = {}
+    said = set()
+    places: dict[str, dict[float, list[tuple[str, int]]]] = {}
+    for name, about in kinds.items():
+        if about.mesh is None or len(dims[name]) != len(about.shape):
+            continue
+        n = len(about.shape)
+        spacing, origin = about.mesh.get("spacing") or [1.0] * n, about.mesh.get("origin") or [0.0] * n
+        position = about.mesh.get("position") or [0.0] * n
+        for axis, dim in enumerate(dims[name]):
+            grids.setdefault(dim, set()).add((origin[axis], spacing[axis]))
+            places.setdefault(dim, {}).setdefault(position[axis], []).append((name, axis))
+            if about.mesh.get("spacing") or about.mesh.get("origin"):
+                said.add(dim)
+    named = {name: list(own) for name, own in dims.items()}
+    coords = {}
+    for dim in sorted(said - set(taken)):
+        if len(grids[dim]) > 1:
+            continue
+        [(origin, spacing)] = grids[dim]
+        for at, position in enumerate(sorted(places[dim])):
+            own = f"{dim}_{position:g}" if at else dim
+            for name, axis in places[dim][position]:
+                named[name][axis] = own
+            name, axis = places[dim][position][0]
+            points = origin + (np.arange(kinds[name].shape[axis]) + position) * spacing
+            coords[own] = xr.Variable((own,), points)
+    return {name: tuple(own) for name, own in named.items()}, coords
 
 
 def _attrs_of(about: DataSet) -> dict[str, Any]:
@@ -152,10 +189,18 @@ def of_run(run: Run, name: str | Iterable[str] | None = None, drop: Iterable[str
         else:
             left_out[array] = why
     kinds_of = {array: run.snapshots.at(row["last"]).dataset(array) for array, row in taken.items()}
+    still = {
+        array: about
+        for array, about in kinds_of.items()
+        if about.mesh is None or run.snapshots.at(taken[array]["first"]).dataset(array).mesh == about.mesh
+    }
     dims = dims_of(kinds_of)
     # Coordinates come with the arrays that lie along them, also with one that was asked for alone.
     along_arrays = {dim for array, named in dims.items() for dim in named if dim != array and dim in kinds}
     fixed, moving = _coordinates(run, {dim: kinds[dim][0] for dim in sorted(along_arrays)})
+    # Meshes that move have no points for all steps, nor has what lies along their axes.
+    moved = {dim for array in kinds_of.keys() - still.keys() for dim in dims[array]}
+    dims, points = points_of(kinds_of, dims, {*kinds, *moved})
     # What is there as a coordinate is not left out, such as texts.
     left_out = {array: why for array, why in left_out.items() if array not in fixed} | moving
     rising = bool(times) and None not in times and all(a < b for a, b in itertools.pairwise(times))
@@ -175,7 +220,7 @@ def of_run(run: Run, name: str | Iterable[str] | None = None, drop: Iterable[str
         attrs = _attrs_of(kinds_of[array])
         variables[array] = xr.Variable((along, *dims[array]), indexing.LazilyIndexedArray(lazy), attrs)
     known = np.array([np.nan if time is None else time for time in times], "f8")
-    coords: dict[str, Any] = dict(fixed)
+    coords: dict[str, Any] = points | fixed
     coords |= {"step": ((along,), np.array(steps, "i8")), "time": ((along,), known)}
     return xr.Dataset(variables, coords, {"left_out": json.dumps(left_out)} if left_out else {})
 
@@ -212,6 +257,7 @@ def of_snapshot(snapshot: StoredSnapshot) -> xr.Dataset:
     numbers = {name for name in kinds if is_of_numpy(snapshot._native.dataset(name)[2])}
     dims = dims_of({name: about for name, about in kinds.items() if name in numbers})
     along = {dim for name, named in dims.items() for dim in named if dim != name}
+    dims, points = points_of({name: kinds[name] for name in dims}, dims, kinds)
     variables: dict[str, Any] = {}
     for name, about in kinds.items():
         if name in along:
@@ -223,7 +269,7 @@ def of_snapshot(snapshot: StoredSnapshot) -> xr.Dataset:
             value = np.asarray(snapshot[name], object)
             axes = tuple(f"{name}_dim_{axis}" for axis in range(value.ndim))
             variables[name] = xr.Variable(axes, value, _attrs_of(about))
-    coords: dict[str, Any] = {dim: variables.pop(dim) for dim in sorted(along) if dim in variables}
+    coords: dict[str, Any] = {dim: variables.pop(dim) for dim in sorted(along) if dim in variables} | points
     coords["step"] = snapshot.step
     if snapshot.time is not None:
         coords["time"] = snapshot.time

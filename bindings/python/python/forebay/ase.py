@@ -136,9 +136,13 @@ class Observer:
 
 def _atoms(s: Snapshot, atoms: Any) -> None:
     """The atoms: what a restart needs, and who looks at them, too."""
-    s.put("atoms/position", atoms.get_positions(), units="angstrom")
-    s.put("atoms/momentum", atoms.get_momenta(), units="eV^0.5 Da^0.5")
-    s.put("atoms/number", atoms.numbers)
+    s.particles(
+        "atoms",
+        atoms.get_positions(),
+        momentum=atoms.get_momenta(),
+        number=atoms.numbers,
+        units={"position": "angstrom", "momentum": "eV^0.5 Da^0.5"},
+    )
     s.put("box", atoms.cell.array, units="angstrom")
 
 

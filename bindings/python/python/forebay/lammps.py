@@ -181,9 +181,13 @@ class _Loop:
         owned = self._lmp.extract_setting("nlocal")
         ids = self._lmp.numpy.extract_atom("id")[:owned]
         order = np.argsort(ids)
-        s.put("atoms/id", ids[order])
-        s.put("atoms/type", self._lmp.numpy.extract_atom("type")[:owned][order])
-        s.put("atoms/position", self._lmp.numpy.extract_atom("x")[:owned][order], units=self._length)
-        s.put("atoms/velocity", self._lmp.numpy.extract_atom("v")[:owned][order], units=self._velocity)
+        s.particles(
+            "atoms",
+            self._lmp.numpy.extract_atom("x")[:owned][order],
+            velocity=self._lmp.numpy.extract_atom("v")[:owned][order],
+            id=ids[order],
+            type=self._lmp.numpy.extract_atom("type")[:owned][order],
+            units={"position": self._length, "velocity": self._velocity},
+        )
         low, high = self._lmp.extract_box()[:2]
         s.put("box", np.array([low, high]), units=self._length)

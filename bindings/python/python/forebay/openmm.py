@@ -119,8 +119,7 @@ class Reporter:
 
 def _atoms(s: Snapshot, state: Any) -> None:
     """The atoms of a state, for who looks at them; what a restart needs is in the checkpoint."""
-    s.put("atoms/position", state.getPositions(asNumpy=True))
-    s.put("atoms/velocity", state.getVelocities(asNumpy=True))
+    s.particles("atoms", state.getPositions(asNumpy=True), velocity=state.getVelocities(asNumpy=True))
 
 
 class _Follows:

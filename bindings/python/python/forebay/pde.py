@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from ._forebay import BadArgument, Conflict
 from ._foreign import Heads, foreign
 from ._foreign import interval as steps_between
 from ._run import RestartSnapshot, Run
+from ._snapshots import Snapshot
 from ._tables import Table
 
 _pde = foreign("pde", "py-pde", "forebay.pde")
@@ -105,7 +107,20 @@ class Tracker(_TrackerBase):  # type: ignore[misc]
         with self._run.snapshot(step, time=self._t) as s:
             if s.taken:
                 for name, one in _fields(self._field):
-                    s.put(name, one.data)
+                    _put(s, name, one)
+
+
+def _put(s: Snapshot, name: str, field: Any) -> None:
+    """A scalar field on a Cartesian grid is a mesh, with its values at the centres of the cells; others are plain arrays."""
+    grid = field.grid
+    is_mesh = isinstance(field, _pde.ScalarField) and isinstance(grid, _pde.CartesianGrid)
+    # A label is any text, the name of a mesh is of letters, digits and _.
+    is_named = re.fullmatch(r"\w+", name, re.ASCII) and name not in grid.axes
+    if not is_mesh or not is_named or len(grid.axes) > 3:
+        s.put(name, field.data)
+        return
+    origin = [low for low, _ in grid.axes_bounds]
+    s.mesh(name, field.data, dims=grid.axes, spacing=grid.discretization, origin=origin, position=0.5)
 
 
 def _fields(state: Any) -> list[tuple[str, Any]]:
