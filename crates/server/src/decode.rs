@@ -208,8 +208,7 @@ pub(crate) fn reply(
     out: Vec<u8>,
     parts: &mut Vec<LargePart>,
 ) -> Result<Vec<u8>> {
-    let signature = call.signature.clone();
-    let slots = &mut call.slots;
+    let Call { signature, slots, .. } = call;
     let params = signature.params().iter().enumerate();
     let coming: Vec<usize> = params.filter(|(_, p)| p.way.comes()).map(|(i, _)| i).collect();
     let mut w = Writer::over(out);

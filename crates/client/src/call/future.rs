@@ -631,7 +631,8 @@ impl<'a> Future<'a> {
     /// Gives it up: it is not begun any more, and a running service may notice. Waiting for it
     /// gives `Cancelled`, unless it was complete before.
     pub fn cancel(&mut self) {
-        if self.done() {
+        // One that is freed is cancelled, and has mostly been waited for: it needs no look.
+        if !self.is_under_way() || self.done() {
             return;
         }
         self.give_up();

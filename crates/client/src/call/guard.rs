@@ -23,8 +23,8 @@ use super::{Client, Inner, lock};
 
 /// So often it looks in vain before it ends.
 const LOOKS: u32 = 10;
-/// So many calls are noted before those that are over are struck out.
-const FEW: usize = 64;
+/// So many calls are noted before those that are over are struck out: few, for until then their memory is not used again.
+const FEW: usize = 8;
 
 /// A call that is tended while nobody waits for it.
 pub trait Guarded: Send + Sync {

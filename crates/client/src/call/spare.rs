@@ -6,15 +6,35 @@ use std::sync::Arc;
 
 use super::connection::Pending;
 
-/// Most of each that one thread keeps.
-const KEPT: usize = 64;
+/// Most of each that one thread keeps: as many as it has under way when it sends many calls and takes their results then.
+const KEPT: usize = 1024;
 /// Buffers that have grown beyond this go back.
 const BYTES: usize = 64 * 1024;
+/// All buffers that one thread keeps have room for no more than this.
+const ALL_BYTES: usize = 64 * BYTES;
 
 #[derive(Default)]
 struct Spare {
     buffers: Vec<Vec<u8>>,
+    /// Bytes that these have room for.
+    bytes: usize,
     pending: Vec<Arc<Pending>>,
+}
+
+impl Spare {
+    fn buffer(&mut self) -> Option<Vec<u8>> {
+        let buffer = self.buffers.pop()?;
+        self.bytes -= buffer.capacity();
+        Some(buffer)
+    }
+
+    fn keep_buffer(&mut self, buffer: Vec<u8>) {
+        let bytes = self.bytes + buffer.capacity();
+        if self.buffers.len() < KEPT && bytes <= ALL_BYTES {
+            self.bytes = bytes;
+            self.buffers.push(buffer);
+        }
+    }
 }
 
 thread_local! {
@@ -23,7 +43,7 @@ thread_local! {
 
 /// An empty buffer.
 pub(super) fn buffer() -> Vec<u8> {
-    let found = SPARE.try_with(|spare| spare.borrow_mut().buffers.pop());
+    let found = SPARE.try_with(|spare| spare.borrow_mut().buffer());
     found.ok().flatten().unwrap_or_else(|| Vec::with_capacity(256))
 }
 
@@ -32,12 +52,7 @@ pub(super) fn keep_buffer(mut buffer: Vec<u8>) {
     buffer.clear();
     if buffer.capacity() <= BYTES {
         // A thread that ends keeps nothing.
-        let _ = SPARE.try_with(|spare| {
-            let buffers = &mut spare.borrow_mut().buffers;
-            if buffers.len() < KEPT {
-                buffers.push(buffer);
-            }
-        });
+        let _ = SPARE.try_with(|spare| spare.borrow_mut().keep_buffer(buffer));
     }
 }
 
@@ -67,5 +82,25 @@ pub(super) fn keep_pending(mut pending: Arc<Pending>) {
                 kept.push(pending);
             }
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_keeps_many_short_buffers_and_few_long_ones() {
+        let mut spare = Spare::default();
+        for _ in 0..2 * KEPT {
+            spare.keep_buffer(Vec::with_capacity(256));
+        }
+        assert_eq!(spare.buffers.len(), KEPT);
+        while spare.buffer().is_some() {}
+        assert_eq!(spare.bytes, 0);
+        for _ in 0..KEPT {
+            spare.keep_buffer(Vec::with_capacity(BYTES));
+        }
+        assert!(spare.bytes <= ALL_BYTES && spare.buffers.len() <= ALL_BYTES / BYTES, "{}", spare.bytes);
     }
 }
