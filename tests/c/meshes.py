@@ -57,7 +57,10 @@ def in_python(run: fb.Run, step: int) -> None:
             offset="append",
         )
         p[:] = P
-        s.particles("ions", {"x": PX}, offset=0, shape=5)
+        s.particles("ions", {"x": PX}, offset=0, shape=5, as_dtype="f4")
+        s.put("coarse", PX, as_dtype="f2")
+        s.put("short", ID, as_dtype="i1")
+        s.mesh("line", PX, as_dtype="f4", dims="s", spacing=0.5)
         muons = s.allocate_particles("muons", "position", 5, component="x", units="m", offset="append")
         muons[:] = PX
 

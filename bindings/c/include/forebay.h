@@ -334,6 +334,8 @@ typedef struct {
     int64_t in_memory;
     /* Elements of snapshots that no rank put, and that have the value of fb_piece_opts.fill. */
     int64_t filled_elements;
+    /* Finite values of this process's arrays that are infinite with less precision (fb_piece_opts.as_dtype). */
+    int64_t lost_range;
 } fb_stats;
 
 /* Opens a run: `place` is its name, "two_stream" meaning the directory two_stream.fb, or its path.
@@ -609,6 +611,11 @@ typedef struct {
        ranks must cover the whole. Given with offset and global; it must be a value of the array's dtype, is kept as the
        attribute "_FillValue", and all ranks say the same. fb_run_stats counts such elements. */
     const fb_array *fill;
+    /* Keeps the array with less precision: FB_F64 as FB_F32 or FB_F16, FB_F32 as FB_F16, FB_C128 as FB_C64, and integers as
+       shorter ones, if every value is one of these (FB_BAD_ARGUMENT names the first that is not). 0: as it is. It is converted
+       while it is copied, rounded to the nearest; the attribute "original_dtype" has the dtype that it had. fb_run_stats counts
+       finite values that are infinite there. Not of what is allocated. */
+    fb_dtype as_dtype;
 } fb_piece_opts;
 
 /* Begins the snapshot of a step; `time` may be NAN. One at a time in a run.
@@ -703,12 +710,14 @@ typedef struct {
     const char *units;
     /* Attributes as a JSON object; NULL: none. */
     const char *attrs;
+    /* Keeps an array with less precision, as fb_piece_opts.as_dtype does; 0: as it is. */
+    fb_dtype as_dtype;
 } fb_record;
 
 /* Copies a field on a regular mesh into the snapshot: readers of openPMD, VTK and ParaView find it in the file of the step.
 
    The component "x" of the mesh "E" is the array "E_x" of the snapshot; a mesh that is one array has one component without
-   a name. `opts` says units, dims, coords, attrs and overlap of all components, as for fb_snapshot_put_with, and where the
+   a name. `opts` says units, dims, coords, attrs, overlap and as_dtype of all components, as for fb_snapshot_put_with, and where the
    points are: spacing, origin, position. Without dims the axes are x, y and z. `offset` and `global` as for
    fb_snapshot_put. FB_CONFLICT if components of one mesh are not on one grid; FB_BAD_ARGUMENT if readers cannot take it. */
 fb_status fb_snapshot_mesh(fb_snapshot *snapshot,
@@ -804,7 +813,8 @@ fb_status fb_snapshot_last(fb_run *run, fb_snapshot **snapshot);
 fb_status fb_restart(fb_run *run, fb_snapshot **snapshot);
 
 /* Goes back to the last complete step, as fb_restart does, and fails with FB_CORRUPT when a damaged
-   snapshot would have to be passed over. Free the snapshot with fb_snapshot_free. */
+   snapshot would have to be passed over, with FB_CONFLICT when arrays of the step were kept with less precision
+   (fb_piece_opts.as_dtype). Free the snapshot with fb_snapshot_free. */
 fb_status fb_restart_strict(fb_run *run, fb_snapshot **snapshot);
 
 /* Goes back to the step of the checkpoint `tag`: parameters take their values of that step, later rows

@@ -251,6 +251,8 @@ pub struct fb_stats {
     pub in_memory: i64,
     /// Elements of snapshots that no rank put, and that have the value of fb_piece_opts.fill.
     pub filled_elements: i64,
+    /// Finite values of this process's arrays that are infinite with less precision (fb_piece_opts.as_dtype).
+    pub lost_range: i64,
 }
 
 // SAFETY: numbers, the size first.
@@ -289,6 +291,7 @@ pub extern "C" fn fb_run_stats(run: *mut fb_run, stats: *mut fb_stats) -> fb_sta
             embedded: is("owner", "embedded".into()),
             in_memory: is("buffer_in", "memory".into()),
             filled_elements: count("filled_elements"),
+            lost_range: count("lost_range"),
         };
         given::fill(stats, figures, "fb_stats")
     })

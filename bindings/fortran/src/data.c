@@ -262,7 +262,8 @@ static fb_piece_opts options_of(const said_of_array *said, const struct coordina
                            .spacing = said->spacing,
                            .origin = said->origin,
                            .position = said->position,
-                           .fill = said->fill};
+                           .fill = said->fill,
+                           .as_dtype = (fb_dtype)said->as_dtype};
 }
 
 /* Whether spacing, origin and position have a number for each axis. */
@@ -392,7 +393,8 @@ fb_status fbf_snapshot_particles(fb_snapshot *snapshot, const char *name, const 
     for (int i = 0; i < count && status == FB_OK; i++) {
         const particle_record *one = &records[i];
         status = one_of_several(one->name, &one->values, &passed[i]);
-        made[i] = (fb_record){.name = one->name, .component = one->component, .values = &passed[i].array, .units = one->units};
+        made[i] = (fb_record){.name = one->name, .component = one->component, .values = &passed[i].array, .units = one->units,
+                              .as_dtype = (fb_dtype)one->as_dtype};
     }
     if (status == FB_OK)
         status = fb_snapshot_particles(snapshot, name, made, count, offset_of(where, offset), where == BLOCK ? global : NULL);

@@ -54,6 +54,7 @@ module forebay_structures
     integer(c_int64_t) :: embedded = 0
     integer(c_int64_t) :: in_memory = 0
     integer(c_int64_t) :: filled_elements = 0
+    integer(c_int64_t) :: lost_range = 0
   end type fb_stats
 
   type, public, bind(c) :: lib_array_struct
@@ -108,6 +109,7 @@ module forebay_structures
     type(c_ptr) :: origin = c_null_ptr
     type(c_ptr) :: position = c_null_ptr
     type(c_ptr) :: fill = c_null_ptr
+    integer(c_int) :: as_dtype = 0
   end type lib_piece_opts_struct
 
   type, public, bind(c) :: lib_component_struct
@@ -122,6 +124,7 @@ module forebay_structures
     type(c_ptr) :: values = c_null_ptr
     type(c_ptr) :: units = c_null_ptr
     type(c_ptr) :: attrs = c_null_ptr
+    integer(c_int) :: as_dtype = 0
   end type lib_record_struct
 
   type, public, bind(c) :: lib_checkpoint_info_struct

@@ -293,7 +293,7 @@ impl Run {
 
     fn restart(&self, py: Python<'_>, tag: Option<&str>, strict: bool) -> PyResult<Option<RestartParts>> {
         let found = released(py, || match tag {
-            Some(tag) => self.inner.restart_from(tag),
+            Some(tag) => self.inner.restart_from(tag, strict),
             None if strict => self.inner.restart_strict(),
             None => self.inner.restart(),
         })?;

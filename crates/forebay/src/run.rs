@@ -378,16 +378,17 @@ impl Run {
     }
 
     /// Goes back to the last complete step, as [`Run::restart`] does, and fails with `Corrupt` when a damaged step
-    /// would have to be passed over.
+    /// would have to be passed over, with `Conflict` when arrays of the step were kept with less precision.
     pub fn restart_strict(&self) -> Result<Option<Restart>> {
         self.go_back(None, true)
     }
 
     /// Goes back to the step of the checkpoint `tag`: parameters take their values of that step, later rows of
     /// histories are removed. Later snapshots are listed no more; their files stay in the run's directory under names
-    /// that end in `.aside1`. `NotFound` names the checkpoints there are.
-    pub fn restart_from(&self, tag: &str) -> Result<Option<Restart>> {
-        self.go_back(Some(tag), false)
+    /// that end in `.aside1`. `NotFound` names the checkpoints there are. With `strict` arrays that were kept with less
+    /// precision are a `Conflict`.
+    pub fn restart_from(&self, tag: &str, strict: bool) -> Result<Option<Restart>> {
+        self.go_back(Some(tag), strict)
     }
 
     fn go_back(&self, tag: Option<&str>, strict: bool) -> Result<Option<Restart>> {

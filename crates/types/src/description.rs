@@ -50,6 +50,9 @@ pub struct Description {
 /// The attribute that has the value of elements that nobody put.
 const FILL: &str = "_FillValue";
 
+/// The attribute that has the type which elements had before they were kept with less precision.
+pub const ORIGINAL_DTYPE: &str = "original_dtype";
+
 impl Description {
     /// Whether it says nothing.
     pub fn is_empty(&self) -> bool {
@@ -73,6 +76,12 @@ impl Description {
         self.attrs.insert(FILL.to_owned(), value);
         self.filled = Some(0);
         self.fill(dtype).map(|_| ()).map_err(of)
+    }
+
+    /// Says that elements were of that type before they were kept with less precision. What is said already stays: they
+    /// had been read from an array that was reduced itself.
+    pub fn reduced_from(&mut self, original: DType) {
+        self.attrs.entry(ORIGINAL_DTYPE).or_insert_with(|| original.name().into());
     }
 
     /// What this says of elements that nobody puts: the attribute, if they may lack.

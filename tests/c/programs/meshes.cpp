@@ -44,7 +44,10 @@ static void take(fb::run &run, bool rows)
                                { "weighting", w },
                                { "id", id },
                                { "mass", 9.1e-31, "kg" } });
-    s.particles_block("ions", { { "position", "x", px } }, 0, 5);
+    s.particles_block("ions", { fb::record("position", "x", px).as_dtype(FB_F32) }, 0, 5);
+    s.put("coarse", px, fb::piece().as_dtype(FB_F16));
+    s.put("short", id, fb::piece().as_dtype(FB_I8));
+    s.mesh("line", px, { 5 }, fb::piece().as_dtype(FB_F32).dims({ "s" }).spacing({ 0.5 }));
     auto muons = s.allocate_particles<double>("muons", "position", "x", { 5 }, "m");
     std::copy(px.begin(), px.end(), muons.begin());
     s.end();
@@ -64,6 +67,7 @@ static void refuse(fb::run &run)
     CHECK(fails(FB_BAD_ARGUMENT, "no value of the dtype f32", [&] {
         s.put_block("F", std::vector<float>(2).data(), { 2 }, { 0 }, { 4 }, fb::piece().fill(0.1));
     }));
+    CHECK(fails(FB_BAD_ARGUMENT, "use f32 or f16", [&] { s.put("n", px, fb::piece().as_dtype(FB_I16)); }));
     s.discard();
 }
 

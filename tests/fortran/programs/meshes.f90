@@ -43,7 +43,10 @@ contains
         fb_record('momentum', p, units='kg m/s'), fb_record('weighting', w), fb_record('id', number), &
         fb_record('mass', 9.1d-31, units='kg')], append=.true.)
     call fb_attr_set(s, 'of', 'them', name='electrons/momentum')
-    call fb_snapshot_particles(s, 'ions', [fb_record('position', px, component='x')], offset=0, global=n)
+    call fb_snapshot_particles(s, 'ions', [fb_record('position', px, component='x', as_dtype=FB_F32)], offset=0, global=n)
+    call fb_snapshot_put(s, 'coarse', px, as_dtype=FB_F16)
+    call fb_snapshot_put(s, 'short', number, as_dtype=FB_I8)
+    call fb_snapshot_mesh(s, 'line', px, as_dtype=FB_F32, dims=['s'], spacing=[0.5d0])
     call fb_snapshot_allocate_particles(s, 'muons', 'position', muons, [n], component='x', append=.true., units='m')
     muons = px
     call fb_snapshot_end(s)
@@ -82,6 +85,10 @@ contains
     call refused(stat, FB_BAD_ARGUMENT, 'side by side')
     call fb_snapshot_allocate_mesh(s, 'appended', b, [6, 3], append=.true., units='K', stat=stat, errmsg=said)
     call expect(stat == FB_OK, 'a mesh behind those of lower ranks')
+    call fb_snapshot_put(s, 'n', 100_int64 * number, as_dtype=FB_I8, stat=stat, errmsg=said)
+    call refused(stat, FB_BAD_ARGUMENT, '[2] is 200')
+    call fb_snapshot_mesh(s, 'n', [fb_component('x', ex)], as_dtype=FB_I8, stat=stat, errmsg=said)
+    call refused(stat, FB_BAD_ARGUMENT, 'use f32 or f16')
     call fb_snapshot_discard(s)
   end subroutine refusals
 

@@ -413,7 +413,8 @@ class Run:
         ask for different ones).
 
         Snapshots that ``forebay repair`` marked as damaged are passed over: ``snap.passed`` has their numbers, which are
-        free again. With ``strict`` that raises ``Corrupt``.
+        free again. With ``strict`` that raises ``Corrupt``, and arrays that were kept with less
+        precision (``as_dtype``) raise ``Conflict``.
         """
         _is_tag(tag)
         found = self._native.restart(tag, strict)

@@ -19,7 +19,7 @@ from ._attrs import from_json
 from ._described import coordinates, said, unit_in
 from ._dtypes import dtype_name, dtype_of_name
 from ._index import Selection, plan
-from ._meshes import axes_of, components_of, grid_of, members, per_axis, points, records_of
+from ._meshes import axes_of, components_of, grid_of, kept_as, members, per_axis, points, records_of
 from ._trees import tree
 
 if TYPE_CHECKING:
@@ -159,6 +159,7 @@ class Snapshot:
         attrs: Mapping[str, Any] | None = None,
         overlap: Literal["refuse", "equal", "last"] = "refuse",
         fill: complex | None = None,
+        as_dtype: DTypeLike | None = None,
     ) -> None:
         """Copies an array into the snapshot; it is yours again when this returns.
 
@@ -180,17 +181,23 @@ class Snapshot:
         whole. It must be a value of the dtype, is kept as the attribute ``_FillValue``, and all ranks say the same.
         :meth:`Run.stats` counts such elements.
 
+        ``as_dtype``: keeps the array with less precision, ``"f4"`` for one of ``f8``. It is converted while it is copied,
+        rounded to the nearest: ``f8`` as ``f4`` or ``f2``, ``f4`` as ``f2``, ``c16`` as ``c8``, and integers as shorter ones, if every
+        value is one of these. The attribute ``original_dtype`` has the dtype that it had. Finite values that are infinite
+        there are counted, ``stats()["lost_range"]``, and told.
+
         A ``datetime64`` is kept as integers with the units of CF, such as ``"seconds since 1970-01-01"``.
 
-        Raises ``Conflict`` (another coordinate, or length, of an axis of that name beside it), ``BadArgument`` (a dtype that is not kept, a name used twice), ``Full`` (a step
+        Raises ``Conflict`` (another coordinate, or length, of an axis of that name beside it), ``BadArgument`` (a dtype that is not kept, a name used twice, an integer that ``as_dtype`` does not hold), ``Full`` (a step
         larger than all buffers whose policy is to drop), ``ServerLost`` (the owner of the run died).
         """
         where = _where(offset, shape, overlap)
         attrs, units = unit_in(attrs, units)
         array, units = measured(array, units)
         is_plain = dims is None and coords is None and attrs is None and fill is None
-        about = None if is_plain else said(array, dims, coords, attrs, fill)
-        self._native.put(name, array, units or "", where, about)
+        kept = None if as_dtype is None else dtype_name(as_dtype)
+        about = None if is_plain else said(array, dims, coords, attrs, fill, kept)
+        self._native.put(name, array, units or "", where, about, kept)
 
     def mesh(
         self,
@@ -208,12 +215,13 @@ class Snapshot:
         attrs: Mapping[str, Any] | None = None,
         overlap: Literal["refuse", "equal", "last"] = "refuse",
         fill: complex | None = None,
+        as_dtype: DTypeLike | None = None,
     ) -> None:
         """Puts a field on a regular mesh: readers of openPMD, VTK and ParaView find it in the file of the step.
 
         ``values``: an array, or one for each component, ``{"x": Ex, "y": Ey}``. The component ``x`` of the mesh ``E`` is the
         array ``E_x`` of the snapshot, and ``snapshot["E"]`` gives all of them. ``units``, ``offset``, ``shape``, ``dims``,
-        ``coords``, ``attrs``, ``overlap`` and ``fill`` as in :meth:`put`; without ``dims`` the axes are ``x``, ``y`` and ``z``. ``spacing``,
+        ``coords``, ``attrs``, ``overlap``, ``fill`` and ``as_dtype`` as in :meth:`put`; without ``dims`` the axes are ``x``, ``y`` and ``z``. ``spacing``,
         ``origin``: distance and beginning of the points along each axis, as ``coords`` say it, else 1 and 0.
         ``position``: where in its cell the field is, as a part of the spacing from 0 to less than 1, for all components
         or for each.
@@ -224,11 +232,12 @@ class Snapshot:
         attrs, units = unit_in(attrs, units)
         given = components_of(name, values, position)
         n = axes_of(given[0][1])
+        kept = None if as_dtype is None else dtype_name(as_dtype)
         components = []
         for component, array, own in given:
             numbers, unit = measured(array, units)
-            about = said(numbers, dims, coords, attrs, fill)
-            components.append((component, numbers, per_axis("position", own, n), unit or "", about))
+            about = said(numbers, dims, coords, attrs, fill, kept)
+            components.append((component, numbers, per_axis("position", own, n), unit or "", about, kept))
         everywhere = None if isinstance(position, Mapping) else position
         self._native.mesh(name, components, points(n, spacing, origin, everywhere), where)
 
@@ -241,6 +250,7 @@ class Snapshot:
         attrs: Mapping[str, Mapping[str, Any]] | None = None,
         offset: int | Literal["append"] | None = None,
         shape: int | None = None,
+        as_dtype: DTypeLike | Mapping[str, DTypeLike] | None = None,
         **records: ArrayLike | Mapping[str, ArrayLike],
     ) -> None:
         """Puts a species of particles: readers of openPMD, VTK and ParaView find it in the file of the step.
@@ -250,16 +260,22 @@ class Snapshot:
         particles, as ``mass``. The component ``x`` of the record ``position`` is the array ``NAME/position/x`` of the
         snapshot, and ``snapshot[NAME]`` gives all of them. ``units`` and ``attrs``: by record, as in :meth:`put`.
         Each rank gives its own particles: ``offset="append"``, or ``offset``, the index of its first one, and ``shape``,
-        the number of all.
+        the number of all. ``as_dtype``: keeps records with less precision, as in :meth:`put`: all arrays of its kind that have
+        more, ``"f4"`` those of ``f8``, or by record, ``{"momentum": "f2", "id": "u4"}``.
 
         Raises ``Conflict`` and ``BadArgument`` as :meth:`put` does.
         """
         where = _where(offset, shape)
         arrays = []
-        for record, component, values in records_of(name, {"position": position, **records}, units, attrs):
+        by_record = as_dtype if isinstance(as_dtype, Mapping) else None
+        for record, component, values in records_of(
+            name, {"position": position, **records}, units, attrs, by_record
+        ):
             more, unit = unit_in((attrs or {}).get(record), (units or {}).get(record))
             numbers, unit = measured(values, unit)
-            arrays.append((record, component, numbers, unit or "", said(numbers, None, None, more)))
+            kept = kept_as(record, numbers, as_dtype)
+            about = said(numbers, None, None, more, None, kept)
+            arrays.append((record, component, numbers, unit or "", about, kept))
         self._native.particles(name, arrays, where)
 
     def allocate(

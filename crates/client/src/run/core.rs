@@ -133,6 +133,8 @@ pub struct Counts {
     pub snapshot_bytes: AtomicU64,
     pub put_bytes: AtomicU64,
     pub overflow_bytes: AtomicU64,
+    /// Finite values that became infinite with less precision.
+    pub lost_range: AtomicU64,
     pub waited_ns: AtomicU64,
     /// The fastest copy of at least [`TELLING`] bytes, in nanoseconds a MiB; 0 before one.
     pub copy_ns: AtomicU64,

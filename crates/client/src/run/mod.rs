@@ -10,6 +10,7 @@
 //! | `room` | blocks of the arena and of overflow segments |
 //! | `step`, `numbers` | taking a snapshot, whole or in pieces; which number it may have |
 //! | `meshes` | meshes and species of particles, as the arrays that they are made of |
+//! | `view`, `narrow` | arrays as the program has them; with less precision |
 //! | `looping`, `ending` | the loop head; when the run is to end before its last step |
 //! | `steer` | parameters and callbacks at the same step in all ranks |
 //! | `diagram`, `reduce` | curves through triple buffers, thinned and reduced at the source |
@@ -26,6 +27,7 @@ mod life;
 mod log;
 mod looping;
 mod meshes;
+mod narrow;
 mod numbers;
 mod open;
 mod patience;

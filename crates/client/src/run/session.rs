@@ -106,6 +106,11 @@ impl Session {
         core.enter()?;
         Name::new(name)?;
         check_unit(o.units)?;
+        if view.original().is_some() {
+            return Err(Error::bad(format!(
+                "{name:?} is a data set, and only arrays of snapshots are kept with less precision; convert it before"
+            )));
+        }
         let attrs = o.attrs.map(to_json).transpose()?.unwrap_or_default();
         let bytes = view.nbytes();
         let record = |payload| Record::Put {
@@ -122,7 +127,9 @@ impl Session {
             return core.publish(&record(Payload::Inline(&view.bytes())));
         }
         let placed: Placed = core.place_put(name, bytes as u64)?;
-        core.counts.copied(bytes as u64, || view.fill(&placed.block, 0));
+        core.counts.copied(bytes as u64, || {
+            let _ = view.fill(&placed.block, 0);
+        });
         core.publish(&record(Payload::Block(placed.reference())))
     }
 
@@ -373,6 +380,7 @@ impl Session {
         stats.insert("snapshot_bytes".into(), count(&counts.snapshot_bytes));
         stats.insert("put_bytes".into(), count(&counts.put_bytes));
         stats.insert("overflow_bytes".into(), count(&counts.overflow_bytes));
+        stats.insert("lost_range".into(), count(&counts.lost_range));
         stats.insert("written_bytes".into(), word(word::WRITTEN_BYTES).into());
         stats.insert("buffer_bytes".into(), capacity.into());
         stats.insert("high_water_bytes".into(), high_water.into());

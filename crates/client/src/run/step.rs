@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use forebay_types::control::{Ask, Heads, WhenFull, word};
 use forebay_types::record::{Payload, Place, Record, StepBlock};
 use forebay_types::watch::level::WARNING;
-use forebay_types::{ArrayMeta, Code, Error, Name, Result, limits};
+use forebay_types::{ArrayMeta, Code, DType, Description, Error, Name, Result, limits};
 use serde_json::{Map, Value};
 
 use super::View;
@@ -39,6 +39,21 @@ pub struct ArrayOptions<'a> {
 impl Default for ArrayOptions<'_> {
     fn default() -> Self {
         ArrayOptions { units: "", place: Place::Whole, about: None }
+    }
+}
+
+impl<'a> ArrayOptions<'a> {
+    /// What it says of itself, with the type that its elements had.
+    fn noting(&self, original: DType) -> Description {
+        let mut description = self.about.map_or_else(Description::default, |a| a.description.clone());
+        description.reduced_from(original);
+        description
+    }
+
+    /// The same with another description.
+    pub(super) fn saying(self, description: &'a Description) -> ArrayOptions<'a> {
+        let coordinates = self.about.map_or(&[][..], |about| about.coordinates);
+        ArrayOptions { about: Some(About { description, coordinates }), ..self }
     }
 }
 
@@ -250,6 +265,11 @@ impl StepWriter {
     pub fn put(&self, name: &str, view: View, piece: ArrayOptions) -> Result<()> {
         let _visible = self.core.visible();
         self.core.enter()?;
+        let noted = view.original().map(|original| piece.noting(original));
+        let piece = match &noted {
+            Some(description) => piece.saying(description),
+            None => piece,
+        };
         let mut state = self.lock();
         if !self.admit(&mut state, name, view.meta(), &piece)? || !self.taken {
             return Ok(());
@@ -326,17 +346,18 @@ impl StepWriter {
             })
         };
         if bytes <= limits::INLINE_BYTES as u64 {
-            self.core.publish(&block(0, Payload::Inline(&view.bytes())))?;
+            let (elements, lost) = view.bytes_and_lost();
+            self.core.publish(&block(0, Payload::Inline(&elements)))?;
             state.records += 1;
-            return Ok(true);
+            return self.tell_lost(name, &view, lost).map(|()| true);
         }
-        let mut part = 0;
+        let (mut part, mut lost) = (0, 0);
         while part < bytes {
             let Some(placed) = self.place(name, bytes - part, true)? else {
                 return self.give_up(state, Phase::Dropped).map(|()| false);
             };
             let end = part + placed.block.len();
-            self.core.counts.copied(end - part, || view.fill(&placed.block, part as usize));
+            self.core.counts.copied(end - part, || lost += view.fill(&placed.block, part as usize));
             self.core.publish(&block(part, Payload::Block(placed.reference())))?;
             self.core.rooms().of_step += 1;
             state.records += 1;
@@ -344,7 +365,21 @@ impl StepWriter {
         }
         state.bytes += bytes;
         self.core.expect(state.bytes);
-        Ok(true)
+        self.tell_lost(name, &view, lost).map(|()| true)
+    }
+
+    /// Counts finite values that have become infinite, and tells people.
+    fn tell_lost(&self, name: &str, view: &View, lost: u64) -> Result<()> {
+        if lost == 0 {
+            return Ok(());
+        }
+        self.core.counts.lost_range.fetch_add(lost, Ordering::Relaxed);
+        let text = format!(
+            "snapshot {}: {lost} finite values of {name:?} are beyond {}, as which it is kept, and are infinite there",
+            self.step,
+            view.meta().dtype
+        );
+        self.core.remark_once(WARNING, text)
     }
 
     /// A place in the arena for an array; it becomes part of the snapshot at its end.
@@ -728,7 +763,7 @@ pub fn check_unit(units: &str) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use forebay_types::{DType, Shape};
+    use forebay_types::Shape;
 
     #[test]
     fn a_piece_that_leaves_the_whole_is_refused_before_it_is_sent() {
