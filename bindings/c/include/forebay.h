@@ -685,6 +685,18 @@ fb_status fb_snapshot_wait(fb_snapshot *snapshot, double timeout);
 /* Frees a snapshot's handle; one that is not ended is discarded. NULL is nothing. */
 fb_status fb_snapshot_free(fb_snapshot *snapshot);
 
+/* Puts an array once a run: every snapshot that this rank takes from now on has it under that name.
+
+   Of up to 4 KiB each snapshot has a copy; a larger one lies once in the run, as a data set, and the file of each snapshot
+   has a link to it. The same bits again are nothing, also when the program is started anew, which says it again;
+   FB_CONFLICT for others. With a `step` of 1 or more they take its place from that step on; 0: from the beginning. `opts`
+   says units, dims and attrs, and may be NULL. One rank says it, the whole of it, or all say the same, between snapshots. */
+fb_status fb_constant(fb_run *run,
+                      const char *name,
+                      const fb_array *array,
+                      int64_t step,
+                      const fb_piece_opts *opts);
+
 /* --- meshes and particles of snapshots ----------------------------------------------------- */
 
 /* A component of a mesh. */

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use forebay::{
-    About, Allocated, ArrayMeta, ArrayOptions, Code, Coordinate, DType, Description, Error, Grid, Kept,
-    Overlap, Place, Result, Snapshot, View, attribute_among, attribute_of_array, unit_among,
+    About, Allocated, ArrayMeta, ArrayOptions, Code, ConstantOptions, Coordinate, DType, Description, Error,
+    Grid, Kept, Overlap, Place, Result, Snapshot, View, attribute_among, attribute_of_array, unit_among,
 };
 
 use crate::arrays::{Given, fb_array};
@@ -442,4 +442,33 @@ pub extern "C" fn fb_snapshot_wait(snapshot: *mut fb_snapshot, timeout: f64) -> 
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_snapshot_free(snapshot: *mut fb_snapshot) -> fb_status {
     status(|| handle::free(snapshot))
+}
+
+/// Puts an array once a run: every snapshot that this rank takes from now on has it under that name.
+///
+/// Of up to 4 KiB each snapshot has a copy; a larger one lies once in the run, as a data set, and the file of each snapshot
+/// has a link to it. The same bits again are nothing, also when the program is started anew, which says it again;
+/// FB_CONFLICT for others. With a `step` of 1 or more they take its place from that step on; 0: from the beginning. `opts`
+/// says units, dims and attrs, and may be NULL. One rank says it, the whole of it, or all say the same, between snapshots.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_constant(
+    run: *mut fb_run,
+    name: *const c_char,
+    array: *const fb_array,
+    step: i64,
+    opts: *const fb_piece_opts,
+) -> fb_status {
+    status(|| {
+        let object = handle::get(run)?;
+        let name = given::text(name, "name")?;
+        let given = Given::of(array, "array")?;
+        let said = Said::of(opts, given.meta.dtype)?.plain()?.in_place()?;
+        if said.overlap.is_some() || !said.coordinates.is_empty() || said.description.filled.is_some() {
+            return Err(Error::bad(format!(
+                "the constant {name:?} is given as a whole: it has units, dims and attrs, and no coords, overlap or fill"
+            )));
+        }
+        let description = Some(&said.description).filter(|d| !d.is_empty());
+        object.run.constant(name, given.view()?, ConstantOptions { units: &said.units, description, step })
+    })
 }

@@ -275,6 +275,25 @@ static fb_status fit_axes(int given, int ndim)
                   given, ndim);
 }
 
+fb_status fbf_constant(fb_run *run, const char *name, fb_dtype dtype, int truth, const CFI_cdesc_t *array, int64_t step,
+                       const said_of_array *said)
+{
+    struct coordinates c;
+    struct elements e;
+    struct passed p = {0};
+    fb_status status = coordinates_of(said, &c);
+    const fb_piece_opts opts = options_of(said, &c);
+    if (status == FB_OK)
+        status = elements_of(array, dtype, truth, &e);
+    if (status == FB_OK)
+        status = pass_in(&e, dtype, &p);
+    if (status == FB_OK)
+        status = fb_constant(run, name, &p.array, step, &opts);
+    pass_free(&p);
+    coordinates_free(&c);
+    return status;
+}
+
 fb_status fbf_snapshot_put(fb_snapshot *snapshot, const char *name, fb_dtype dtype, int truth, const CFI_cdesc_t *array,
                            int where, const int64_t *offset, const int64_t *global, const said_of_array *said)
 {

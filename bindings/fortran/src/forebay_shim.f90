@@ -89,6 +89,15 @@ module forebay_shim
       type(*), intent(inout) :: array(..)
       integer(c_int) :: status
     end function fbf_series
+    function fbf_constant(run, name, dtype, truth, array, step, said) bind(c) result(status)
+      import
+      type(c_ptr), value :: run, name
+      integer(c_int), value :: dtype, truth
+      type(*), intent(in) :: array(..)
+      integer(c_int64_t), value :: step
+      type(said_of_array), intent(in) :: said
+      integer(c_int) :: status
+    end function fbf_constant
     function fbf_snapshot_put(snapshot, name, dtype, truth, array, place, offset, global, said) bind(c) result(status)
       import
       type(c_ptr), value :: snapshot, name, offset, global

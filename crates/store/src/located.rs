@@ -64,7 +64,13 @@ impl<'a> Located<'a> {
     ) -> Result<Located<'a>> {
         let catalog::StoredSet { meta, units, crc, bytes } = found;
         let extents = meta.shape.extents();
-        let whole = Piece { rank: 0, offset: vec![0; extents.len()], shape: extents.to_vec(), crc32c: crc };
+        let whole = Piece {
+            rank: 0,
+            offset: vec![0; extents.len()],
+            shape: extents.to_vec(),
+            crc32c: crc,
+            file: None,
+        };
         let mut located = Located {
             meta,
             units,
@@ -85,8 +91,9 @@ impl<'a> Located<'a> {
 
     /// A data set of a step.
     pub(crate) fn in_step(layout: &'a Layout, entry: Entry, row: StepRow) -> Result<Located<'a>> {
+        let elsewhere = entry.elsewhere().map(str::to_owned);
         let Entry { name, meta, units, offset, pieces, .. } = entry;
-        let owner = Belonging::Step { name, step: row.step, file: row.file };
+        let owner = Belonging::Step { name, step: row.step, file: elsewhere.unwrap_or(row.file) };
         let mut located = Located { meta, units, pieces, bytes: Storage::Here(Vec::new()), layout, owner };
         located.check_pieces()?;
         located.open(offset, true)?;

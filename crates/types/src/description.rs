@@ -45,6 +45,24 @@ pub struct Description {
     /// what a rank puts, as 0: some may lack.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filled: Option<u64>,
+    /// Said of a constant of the run, of which the step has no bytes: where these are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub constant: Option<Box<Elsewhere>>,
+}
+
+/// An array that lies in another file of the run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Elsewhere {
+    /// The file, relative to the run.
+    pub file: String,
+    /// Where its bytes begin there.
+    pub offset: u64,
+    /// Their checksum.
+    pub crc32c: u32,
+    /// Type, shape and element order.
+    pub meta: ArrayMeta,
+    /// Unit, or empty.
+    pub units: String,
 }
 
 /// The attribute that has the value of elements that nobody put.
@@ -61,6 +79,7 @@ impl Description {
             && self.mesh.is_none()
             && self.species.is_none()
             && self.filled.is_none()
+            && self.constant.is_none()
     }
 
     /// Says that elements which nobody puts have this value, as the attribute `_FillValue`: in an array of that dtype, where

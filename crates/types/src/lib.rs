@@ -57,7 +57,7 @@ pub use attributes::{attributes, number_of_attribute, real_attribute};
 pub use check::Given;
 pub use cost::{Cost, MOST_COST};
 pub use counts::counted;
-pub use description::{Description, Native, ORIGINAL_DTYPE, axes, axis_path, native, unit_among};
+pub use description::{Description, Elsewhere, Native, ORIGINAL_DTYPE, axes, axis_path, native, unit_among};
 pub use dtype::{DType, ElementKind};
 pub use element::Element;
 pub use error::{CODES, Code, CodeInfo, Error, Result};

@@ -25,6 +25,12 @@ static void take(fb_run *run, int rows)
     const double mass = 9.1e-31, here[] = { 0.5, 0.0 }, there[] = { 0.0, 0.5 }, middle[] = { 0.5, 0.5 };
     const int64_t strides[] = { 8, 8 * NX }, first[] = { 0, 0 }, all[] = { NX, NY }, n = N, zero = 0;
     const fb_coord coords[] = { { "x", FB_DENSE(x, FB_F64, NX), "m" }, { "y", FB_DENSE(y, FB_F64, NY), NULL } };
+    static double table[2000];
+    for (int i = 0; i < 2000; ++i) table[i] = 0.5 * i;
+    const fb_piece_opts kelvin = { .size = sizeof kelvin, .units = "K", .attrs = "{\"of\": \"all\"}" };
+    OK(fb_constant(run, "table", FB_DENSE(table, FB_F64, 2000), 0, &kelvin));
+    OK(fb_constant(run, "few", FB_DENSE(id, FB_I64, N), 0, NULL));
+    FAILS(FB_CONFLICT, "say with step", fb_constant(run, "table", FB_DENSE(table, FB_F64, 1999), 0, &kelvin));
     fb_snapshot *s = NULL;
     OK(fb_snapshot_begin(run, 2 - rows, 0.5 * (2 - rows), &s));
     fill(Ex, rows, NX, NY, 0);

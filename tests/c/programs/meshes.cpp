@@ -26,6 +26,11 @@ static void take(fb::run &run, bool rows)
     const std::vector<float> w(5, 1);
     const std::vector<std::int64_t> id{ 0, 1, 2, 3, 4 };
     const auto ex = seen(Ex, rows, { 6, 3 }), ey = seen(Ey, rows, { 6, 3 });
+    line table(2000);
+    for (std::size_t i = 0; i < table.size(); ++i) table[i] = 0.5 * static_cast<double>(i);
+    run.constant("table", table, fb::piece("K").attrs("{\"of\": \"all\"}"));
+    run.constant("few", id);
+    CHECK(fails(FB_CONFLICT, "say with step", [&] { run.constant("few", w); }));
     fb::snapshot s = run.snapshot(rows ? 1 : 2, rows ? 0.5 : 1);
     s.mesh("E", { fb::component("x", ex).position({ 0.5, 0 }), fb::component("y", ey).position({ 0, 0.5 }) },
            fb::piece("kV/m").coord("x", x, "m").coord("y", y).attrs("{\"note\": \"made\"}"));

@@ -29,6 +29,11 @@ contains
     type(fb_snapshot) :: s
     real(real64), pointer :: b(:, :), muons(:)
     nullify (b, muons)
+    call fb_constant(run, 'table', [(0.5d0 * i, i=0, 1999)], units='K', attrs='{"of": "all"}')
+    call fb_constant(run, 'few', number)
+    call fb_constant(run, 'few', number + 1, step=100, dims=['n'])
+    call fb_constant(run, 'few', [1, 2], stat=stat, errmsg=said)
+    call refused(stat, FB_CONFLICT, 'say with step')
     call fb_snapshot_begin(run, 2, s, time=1d0)
     call fb_snapshot_mesh(s, 'E', [fb_component('x', ex, position=[0.5d0, 0d0]), fb_component('y', ey, [0d0, 0.5d0])], &
         units='kV/m', dims=['x', 'y'], coords=[fb_coord('x', x, 'm'), fb_coord('y', y)], attrs='{"note": "made"}')

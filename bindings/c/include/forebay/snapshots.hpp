@@ -101,6 +101,7 @@ public:
 
 private:
     friend class snapshot;
+    friend class run;
 
     struct axis {
         std::string dim, units;

@@ -79,6 +79,18 @@ def step_number(step: object, what: str = "number of a snapshot") -> int:
     return number
 
 
+def snapshot_time(time: Any) -> float | None:
+    """The time of a snapshot, which is a plain number."""
+    if time is None or isinstance(time, float):
+        return time
+    try:
+        return float(time)
+    except (TypeError, ValueError):
+        raise _forebay.BadArgument(
+            f"time = {time!r} is not the time of a snapshot; give a number, of a quantity its value in the unit of the run"
+        ) from None
+
+
 def _extents(name: str, value: int | Sequence[int] | None) -> list[int] | None:
     if value is None:
         return None
@@ -527,6 +539,21 @@ class StoredSnapshot:
     def _repr_html_(self) -> str:
         """For notebooks: its arrays as a tree, with their units."""
         return tree(repr(self)[1:-1], [self.dataset(name) for name in self.names()])
+
+
+class RestartSnapshot(StoredSnapshot):
+    """The snapshot a restart goes on from."""
+
+    def __init__(
+        self, native: _forebay.Kept, parameters: dict[str, Any], finished: bool, passed: Sequence[int] = ()
+    ) -> None:
+        super().__init__(native)
+        self.parameters = parameters
+        """Values of the parameters at that step; :meth:`Run.parameter` restores them."""
+        self.finished = finished
+        """Whether the run had come to its end: nothing is left to do unless it is to go further."""
+        self.passed = list(passed)
+        """Numbers of damaged snapshots that the restart passed over."""
 
 
 class StoredSnapshots(Sequence[StoredSnapshot]):

@@ -95,6 +95,8 @@ pub struct Core {
     pub late: RwLock<(LateErrors, Option<Warn>)>,
     /// What other readers of meshes and particles do not get, as far as it was said.
     pub remarked: Mutex<HashSet<String>>,
+    /// What every snapshot has.
+    pub(super) constants: Mutex<Vec<Arc<super::constants::Constant>>>,
 }
 
 /// A snapshot being taken.

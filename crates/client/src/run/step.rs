@@ -13,7 +13,7 @@ use forebay_types::{ArrayMeta, Code, DType, Description, Error, Name, Result, li
 use serde_json::{Map, Value};
 
 use super::View;
-use super::axes::{About, Axes, KnownArray};
+use super::axes::{About, Axes, KnownArray, check_unit};
 use super::core::{Core, OpenStep, WAYS_OUT};
 use super::room::Placed;
 
@@ -443,6 +443,7 @@ impl StepWriter {
             return Ok(false);
         }
         check_piece(name, meta, piece)?;
+        self.core.beside_constants(name)?;
         let held = KnownArray::of(meta, &piece.place);
         if let Some(about) = &piece.about {
             state.axes.check(name, meta, &piece.place, about, &state.names, &state.groups)?;
@@ -562,6 +563,9 @@ impl StepWriter {
             state.phase = Phase::Ended;
             return Ok(());
         }
+        if !self.bear_constants(state)? {
+            return Ok(());
+        }
         while let Some(r) = state.reserved.pop_front() {
             let record = Record::StepBlock(StepBlock {
                 step: self.step,
@@ -594,6 +598,21 @@ impl StepWriter {
             return vouched;
         }
         Ok(())
+    }
+
+    /// The constants of the run are in it, too; false when the snapshot is given up for one.
+    fn bear_constants(&self, state: &mut State) -> Result<bool> {
+        for constant in self.core.constants_at(self.step) {
+            if let Some((view, place)) = constant.copy()?
+                && !self.send(state, &constant.name, view, &constant.units, place)?
+            {
+                return Ok(false);
+            }
+            if let Some(record) = constant.says(self.step) {
+                self.core.publish(&record)?;
+            }
+        }
+        Ok(true)
     }
 
     /// Gives it up, as if it had never begun. After its end this does nothing.
@@ -707,7 +726,7 @@ fn groups(name: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Names at the root of a step that are ours, or those of formats.
-const TAKEN: [&str; 3] = ["forebay", "data", "VTKHDF"];
+pub(super) const TAKEN: [&str; 3] = ["forebay", "data", "VTKHDF"];
 
 fn check_piece(name: &str, meta: &ArrayMeta, piece: &ArrayOptions) -> Result<()> {
     Name::new(name)?;
@@ -747,17 +766,6 @@ fn check_piece(name: &str, meta: &ArrayMeta, piece: &ArrayOptions) -> Result<()>
             )))
         }
     }
-}
-
-/// A unit is short.
-pub fn check_unit(units: &str) -> Result<()> {
-    if units.len() > limits::UNIT_BYTES || units.chars().any(char::is_control) {
-        return Err(Error::bad(format!(
-            "the unit {units:?} is longer than {} bytes or has control characters; write for example \"m/s\"",
-            limits::UNIT_BYTES
-        )));
-    }
-    Ok(())
 }
 
 #[cfg(test)]

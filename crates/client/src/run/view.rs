@@ -8,10 +8,9 @@ use forebay_types::{ArrayMeta, DType, Element, Error, Order, Result, Shape, Stri
 
 use super::narrow::{Narrow, index_of};
 
-/// Bytes of elements of less precision that are made at a time: both sides stay in the caches.
-const MADE: usize = 32 << 10;
-/// From so many bytes on they are written past the caches, as copies are.
-const PAST_CACHES: usize = 1 << 20;
+/// Bytes of elements of less precision that are made at a time: few, for then the next ones are read while these are
+/// written.
+const MADE: usize = 4 << 10;
 
 /// An array of the user's: what it is, and its bytes, dense in the order given or apart.
 #[derive(Clone, Copy, Debug)]
@@ -158,10 +157,9 @@ impl<'a> View<'a> {
     pub(super) fn fill(&self, block: &Block, from: usize) -> u64 {
         let length = block.len() as usize;
         match (&self.apart, self.narrow) {
-            (_, Some(narrow)) => self.make(narrow, from, length, |at, made| match length >= PAST_CACHES {
-                true => block.write_shared(at as u64, made),
-                false => block.write_from(at as u64, made),
-            }),
+            (_, Some(narrow)) => {
+                self.make(narrow, from, length, |at, made| block.write_from(at as u64, made))
+            }
             (None, None) => {
                 block.write_from(0, &self.bytes[from..from + length]);
                 0

@@ -8,6 +8,7 @@
 
 mod alike;
 mod anew;
+mod constants;
 mod custody;
 mod cut;
 mod damaged;

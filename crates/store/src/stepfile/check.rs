@@ -142,7 +142,7 @@ mod tests {
         };
         let piece = |(offset, shape): (Vec<u64>, Vec<u64>)| {
             let crc32c = sum(&offset, &shape);
-            Piece { rank: 0, offset, shape, crc32c }
+            Piece { rank: 0, offset, shape, crc32c, file: None }
         };
         pieces.into_iter().map(piece).collect()
     }

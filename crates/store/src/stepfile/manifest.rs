@@ -21,6 +21,9 @@ pub struct Piece {
     pub shape: Vec<u64>,
     /// CRC-32C of its bytes.
     pub crc32c: u32,
+    /// Of a constant of the run: the file that it lies in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
 }
 
 impl Piece {
@@ -273,7 +276,7 @@ mod tests {
     #[test]
     fn a_manifest_reads_back_and_refuses_nonsense() {
         let meta = ArrayMeta { dtype: DType::C128, shape: Shape::new(&[3, 4]).unwrap(), order: Order::F };
-        let piece = Piece { rank: 0, offset: vec![0, 0], shape: vec![3, 4], crc32c: 7 };
+        let piece = Piece { rank: 0, offset: vec![0, 0], shape: vec![3, 4], crc32c: 7, file: None };
         let about = Description {
             dims: vec!["x".into(), "y".into()],
             attrs: serde_json::from_str(r#"{"k": 1.0, "n": {"$": "nan"}}"#).unwrap(),

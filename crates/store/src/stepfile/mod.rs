@@ -9,6 +9,7 @@
 
 mod boxes;
 mod check;
+mod constants;
 mod ffi;
 mod foreign;
 mod gathered;

@@ -1,5 +1,6 @@
 //! Writing a file of arrays as its pieces come.
 
+use super::constants;
 use super::grids::grids;
 use super::hdf::Frame;
 use super::place::Hyperslab;
@@ -210,6 +211,7 @@ impl Writer {
                     offset: offset.extents().to_vec(),
                     shape: local.extents().to_vec(),
                     crc32c: 0,
+                    file: None,
                 });
                 set.places.len() - 1
             }
@@ -281,8 +283,10 @@ impl Writer {
             data: self.sets.values().map(Open::as_written).collect(),
         };
         manifest.data.retain(|e| e.name != MANIFEST);
+        let others = facts.said.iter().filter(|(name, _)| !self.sets.contains_key(*name));
+        manifest.data.extend(others.filter_map(|(name, about)| Entry::of_constant(name, about)));
         for e in &mut manifest.data {
-            if let Some(said) = facts.said.get(&e.name) {
+            if let Some(said) = facts.said.get(&e.name).filter(|_| e.elsewhere().is_none()) {
                 e.about.clone_from(said);
             }
             if let Some(units) = facts.units.get(&e.name) {
@@ -386,8 +390,12 @@ impl Writer {
         let shape = Shape::new(&[json.len() as u64])?;
         let zero = Shape::new(&[0])?;
         if !self.described {
-            let grids = grids(&self.tmp, manifest)?;
-            self.framed(|frame, tmp| frame.describe(tmp, manifest, &grids, units))?;
+            let (here, linked) = constants::parted(manifest);
+            let grids = grids(&self.tmp, &here)?;
+            self.framed(|frame, tmp| {
+                frame.describe(tmp, &here, &grids, units)?;
+                constants::link(frame, tmp, &linked)
+            })?;
             self.described = true;
         }
         self.add(MANIFEST, &ArrayMeta::new(DType::Str, shape), "")?;
@@ -408,7 +416,7 @@ pub fn write_anew(disk: &Arc<dyn Disk>, path: &Path, m: &Manifest) -> Result<Man
     let unread = |e| Error::io(format!("cannot read {}", path.display()), e);
     let old = std::fs::File::open(path).map_err(unread)?;
     let mut writer = Writer::create(disk.clone(), path)?;
-    for e in &m.data {
+    for e in m.data.iter().filter(|e| e.elsewhere().is_none()) {
         writer.add(&e.name, &e.meta, &e.units)?;
         for p in &e.pieces {
             let (offset, local) = (Shape::new(&p.offset)?, Shape::new(&p.shape)?);
@@ -443,8 +451,8 @@ pub fn write_anew(disk: &Arc<dyn Disk>, path: &Path, m: &Manifest) -> Result<Man
         said: m
             .data
             .iter()
-            .filter(|e| !e.about.is_empty())
-            .map(|e| (e.name.clone(), e.about.clone()))
+            .filter(|e| !e.about.is_empty() || e.elsewhere().is_some())
+            .map(|e| (e.name.clone(), e.as_constant().unwrap_or_else(|| e.about.clone())))
             .collect(),
         units: BTreeMap::new(),
     })
@@ -546,8 +554,13 @@ impl Open {
                 ));
             }
             for part in left {
-                let mut part =
-                    Piece { rank: piece.rank, offset: part.offset(), shape: part.extents(), crc32c: 0 };
+                let mut part = Piece {
+                    rank: piece.rank,
+                    offset: part.offset(),
+                    shape: part.extents(),
+                    crc32c: 0,
+                    file: None,
+                };
                 part.crc32c = read_piece(file, entry, &part)?;
                 apart.push(part);
             }

@@ -104,6 +104,7 @@ impl ArrayHead {
             species: self.species.clone(),
             // Every element comes with the text, those that a fill value stood for, too.
             filled: None,
+            constant: None,
         }
     }
 

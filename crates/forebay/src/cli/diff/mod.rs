@@ -89,6 +89,7 @@ impl Side {
                     offset: vec![0; extents.len()],
                     shape: extents.to_vec(),
                     crc32c: *crc as u32,
+                    file: None,
                 }]
             }
             Some(Cell::Text(pieces)) => serde_json::from_str(pieces).unwrap_or_default(),
