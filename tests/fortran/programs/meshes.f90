@@ -30,7 +30,7 @@ contains
     real(real64), pointer :: b(:, :), muons(:)
     nullify (b, muons)
     call fb_constant(run, 'table', [(0.5d0 * i, i=0, 1999)], units='K', attrs='{"of": "all"}')
-    call fb_constant(run, 'few', number)
+    call fb_constant(run, 'few', number, dtype=FB_I64)
     call fb_constant(run, 'few', number + 1, step=100, dims=['n'])
     call fb_constant(run, 'few', [1, 2], stat=stat, errmsg=said)
     call refused(stat, FB_CONFLICT, 'say with step')
