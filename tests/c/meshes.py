@@ -16,11 +16,14 @@ from kit import Home
 X, Y = 0.2 * np.arange(6), 10 + 2.0 * np.arange(3)
 EX = 10.0 * np.arange(6)[:, None] + np.arange(3)
 PX, P = 0.1 * np.arange(5), EX[:5]
+TABLE = 0.5 * np.arange(2000)
 W, ID = np.ones(5, np.float32), np.arange(5)
 
 
 def in_python(run: fb.Run, step: int) -> None:
     """The step with elements in C order, 1, or in that of Fortran, 2: only what is allocated has that here."""
+    run.constant("table", TABLE, "K", attrs={"of": "all"})
+    run.constant("few", ID)
     with run.snapshot(step, time=0.5 * step) as s:
         coords = {"x": pint.Quantity(X, "m"), "y": Y}
         field: dict[str, Any] = {"units": "kV/m", "coords": coords, "attrs": {"note": "made"}}
@@ -57,7 +60,10 @@ def in_python(run: fb.Run, step: int) -> None:
             offset="append",
         )
         p[:] = P
-        s.particles("ions", {"x": PX}, offset=0, shape=5)
+        s.particles("ions", {"x": PX}, offset=0, shape=5, as_dtype="f4")
+        s.put("coarse", PX, as_dtype="f2")
+        s.put("short", ID, as_dtype="i1")
+        s.mesh("line", PX, as_dtype="f4", dims="s", spacing=0.5)
         muons = s.allocate_particles("muons", "position", 5, component="x", units="m", offset="append")
         muons[:] = PX
 
@@ -80,6 +86,9 @@ def contents(path: Path) -> dict[str, Any]:
         for key in ("forebay_run", "date", "software", "softwareVersion"):
             found[""][0].pop(key, None)
         found["said"] = [{k: v for k, v in one.items() if k != "offset"} for one in manifest["data"]]
+        for one in found["said"]:
+            # The name of the file of a constant has the number of its put.
+            one["pieces"] = [{k: v for k, v in piece.items() if k != "file"} for piece in one["pieces"]]
     return found
 
 

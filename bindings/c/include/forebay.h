@@ -336,6 +336,8 @@ typedef struct {
     int64_t filled_elements;
     /* Bytes that were to be compressed and went out as they were, for the buffers were nearly full. */
     int64_t uncompressed_bytes;
+    /* Finite values of this process's arrays that are infinite with less precision (fb_piece_opts.as_dtype). */
+    int64_t lost_range;
 } fb_stats;
 
 /* Opens a run: `place` is its name, "two_stream" meaning the directory two_stream.fb, or its path.
@@ -615,6 +617,11 @@ typedef struct {
        wants the processor; every reader of HDF5 reads them. What does not become smaller by a twentieth, and less than
        64 KiB, is kept as it is. Not together with overlap. NULL: no. */
     const char *compress;
+    /* Keeps the array with less precision: FB_F64 as FB_F32 or FB_F16, FB_F32 as FB_F16, FB_C128 as FB_C64, and integers as
+       shorter ones, if every value is one of these (FB_BAD_ARGUMENT names the first that is not). 0: as it is. It is converted
+       while it is copied, rounded to the nearest; the attribute "original_dtype" has the dtype that it had. fb_run_stats counts
+       finite values that are infinite there. Not of what is allocated. */
+    fb_dtype as_dtype;
 } fb_piece_opts;
 
 /* Begins the snapshot of a step; `time` may be NAN. One at a time in a run.
@@ -684,6 +691,18 @@ fb_status fb_snapshot_wait(fb_snapshot *snapshot, double timeout);
 /* Frees a snapshot's handle; one that is not ended is discarded. NULL is nothing. */
 fb_status fb_snapshot_free(fb_snapshot *snapshot);
 
+/* Puts an array once a run: every snapshot that this rank takes from now on has it under that name.
+
+   Of up to 4 KiB each snapshot has a copy; a larger one lies once in the run, as a data set, and the file of each snapshot
+   has a link to it. The same bits again are nothing, also when the program is started anew, which says it again;
+   FB_CONFLICT for others. With a `step` of 1 or more they take its place from that step on; 0: from the beginning. `opts`
+   says units, dims and attrs, and may be NULL. One rank says it, the whole of it, or all say the same, between snapshots. */
+fb_status fb_constant(fb_run *run,
+                      const char *name,
+                      const fb_array *array,
+                      int64_t step,
+                      const fb_piece_opts *opts);
+
 /* --- meshes and particles of snapshots ----------------------------------------------------- */
 
 /* A component of a mesh. */
@@ -709,12 +728,14 @@ typedef struct {
     const char *units;
     /* Attributes as a JSON object; NULL: none. */
     const char *attrs;
+    /* Keeps an array with less precision, as fb_piece_opts.as_dtype does; 0: as it is. */
+    fb_dtype as_dtype;
 } fb_record;
 
 /* Copies a field on a regular mesh into the snapshot: readers of openPMD, VTK and ParaView find it in the file of the step.
 
    The component "x" of the mesh "E" is the array "E_x" of the snapshot; a mesh that is one array has one component without
-   a name. `opts` says units, dims, coords, attrs and overlap of all components, as for fb_snapshot_put_with, and where the
+   a name. `opts` says units, dims, coords, attrs, overlap and as_dtype of all components, as for fb_snapshot_put_with, and where the
    points are: spacing, origin, position. Without dims the axes are x, y and z. `offset` and `global` as for
    fb_snapshot_put. FB_CONFLICT if components of one mesh are not on one grid; FB_BAD_ARGUMENT if readers cannot take it. */
 fb_status fb_snapshot_mesh(fb_snapshot *snapshot,
@@ -825,7 +846,8 @@ fb_status fb_snapshot_last(fb_run *run, fb_snapshot **snapshot);
 fb_status fb_restart(fb_run *run, fb_snapshot **snapshot);
 
 /* Goes back to the last complete step, as fb_restart does, and fails with FB_CORRUPT when a damaged
-   snapshot would have to be passed over. Free the snapshot with fb_snapshot_free. */
+   snapshot would have to be passed over, with FB_CONFLICT when arrays of the step were kept with less precision
+   (fb_piece_opts.as_dtype). Free the snapshot with fb_snapshot_free. */
 fb_status fb_restart_strict(fb_run *run, fb_snapshot **snapshot);
 
 /* Goes back to the step of the checkpoint `tag`: parameters take their values of that step, later rows

@@ -76,7 +76,8 @@ pub extern "C" fn fb_restart(run: *mut fb_run, snapshot: *mut *mut fb_snapshot) 
 }
 
 /// Goes back to the last complete step, as fb_restart does, and fails with FB_CORRUPT when a damaged
-/// snapshot would have to be passed over. Free the snapshot with fb_snapshot_free.
+/// snapshot would have to be passed over, with FB_CONFLICT when arrays of the step were kept with less precision
+/// (fb_piece_opts.as_dtype). Free the snapshot with fb_snapshot_free.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_restart_strict(run: *mut fb_run, snapshot: *mut *mut fb_snapshot) -> fb_status {
     status(|| {
@@ -99,7 +100,7 @@ pub extern "C" fn fb_restart_from(
     status(|| {
         let object = handle::get(run)?;
         let (tag, out) = (given::text(tag, "tag")?, given::out(snapshot, "snapshot")?);
-        let back = object.run.restart_from(tag)?;
+        let back = object.run.restart_from(tag, false)?;
         gone_back(&object, back, out)
     })
 }

@@ -8,7 +8,7 @@ use crate::arrays::{Given, fb_array};
 use crate::fault::{fb_status, status};
 use crate::given;
 use crate::handle;
-use crate::kinds::fb_snapshot;
+use crate::kinds::{fb_dtype, fb_snapshot};
 use crate::snapshot::{Said, fb_piece_opts, lend, place};
 
 /// A component of a mesh.
@@ -38,6 +38,8 @@ pub struct fb_record {
     pub units: *const c_char,
     /// Attributes as a JSON object; NULL: none.
     pub attrs: *const c_char,
+    /// Keeps an array with less precision, as fb_piece_opts.as_dtype does; 0: as it is.
+    pub as_dtype: fb_dtype,
 }
 
 /// A name that may be left out.
@@ -48,7 +50,7 @@ fn named<'a>(name: *const c_char, what: &str) -> Result<&'a str> {
 /// Copies a field on a regular mesh into the snapshot: readers of openPMD, VTK and ParaView find it in the file of the step.
 ///
 /// The component "x" of the mesh "E" is the array "E_x" of the snapshot; a mesh that is one array has one component without
-/// a name. `opts` says units, dims, coords, attrs and overlap of all components, as for fb_snapshot_put_with, and where the
+/// a name. `opts` says units, dims, coords, attrs, overlap and as_dtype of all components, as for fb_snapshot_put_with, and where the
 /// points are: spacing, origin, position. Without dims the axes are x, y and z. `offset` and `global` as for
 /// fb_snapshot_put. FB_CONFLICT if components of one mesh are not on one grid; FB_BAD_ARGUMENT if readers cannot take it.
 #[unsafe(no_mangle)]
@@ -77,7 +79,8 @@ pub extern "C" fn fb_snapshot_mesh(
             let position: &[f64] =
                 if c.position.is_null() { &[] } else { given::slice(c.position, rank as i64, "position")? };
             let options = said.options(place(rank, offset, global)?)?;
-            Ok(Component { name, view: values.view()?, position, options })
+            let view = said.view(values).map_err(|e| e.within(format!("the component {name:?}")))?;
+            Ok(Component { name, view, position, options })
         });
         let components = components.collect::<Result<Vec<_>>>()?;
         let grid =
@@ -103,7 +106,7 @@ pub extern "C" fn fb_snapshot_allocate_mesh(
         let name = given::text(name, "name")?;
         let component = named(component, "component")?;
         lend(&object, array, |snapshot, meta| {
-            let (said, rank) = (Said::of(opts, meta.dtype)?, meta.shape.rank());
+            let (said, rank) = (Said::of(opts, meta.dtype)?.in_place()?, meta.shape.rank());
             let options = said.options(place(rank, offset, global)?)?;
             snapshot.allocate_mesh(name, component, meta, &said.grid(rank)?, &options)
         })
@@ -138,12 +141,13 @@ pub extern "C" fn fb_snapshot_particles(
                 called,
                 component,
                 values,
-                Said::of_record(r.units, r.attrs, values.meta.dtype).map_err(within)?,
+                Said::of_record(r.units, r.attrs, r.as_dtype, values.meta.dtype).map_err(within)?,
             ))
         };
         let parts = given.iter().map(of).collect::<Result<Vec<_>>>()?;
         let records = parts.iter().map(|(name, component, values, said)| {
-            Ok(ParticleRecord { name, component, view: values.view()?, options: said.options(place)? })
+            let view = said.view(values).map_err(|e| e.within(format!("the record {name:?}")))?;
+            Ok(ParticleRecord { name, component, view, options: said.options(place)? })
         });
         let records = records.collect::<Result<Vec<_>>>()?;
         object.taken()?.0.particles(name, &records)
@@ -170,7 +174,7 @@ pub extern "C" fn fb_snapshot_allocate_particles(
         let record = given::text(record, "record")?;
         let component = named(component, "component")?;
         lend(&object, array, |snapshot, meta| {
-            let said = Said::of(opts, meta.dtype)?.plain()?;
+            let said = Said::of(opts, meta.dtype)?.plain()?.in_place()?;
             let options = said.options(place(1, offset, global)?)?;
             snapshot.allocate_particles(name, record, component, meta, &options)
         })

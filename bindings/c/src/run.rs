@@ -253,6 +253,8 @@ pub struct fb_stats {
     pub filled_elements: i64,
     /// Bytes that were to be compressed and went out as they were, for the buffers were nearly full.
     pub uncompressed_bytes: i64,
+    /// Finite values of this process's arrays that are infinite with less precision (fb_piece_opts.as_dtype).
+    pub lost_range: i64,
 }
 
 // SAFETY: numbers, the size first.
@@ -292,6 +294,7 @@ pub extern "C" fn fb_run_stats(run: *mut fb_run, stats: *mut fb_stats) -> fb_sta
             in_memory: is("buffer_in", "memory".into()),
             filled_elements: count("filled_elements"),
             uncompressed_bytes: count("uncompressed_bytes"),
+            lost_range: count("lost_range"),
         };
         given::fill(stats, figures, "fb_stats")
     })

@@ -7,15 +7,15 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use forebay::{
-    About, Allocated, ArrayMeta, ArrayOptions, Code, Compression, Coordinate, DType, Description, Error,
-    Grid, Kept, Overlap, Place, Result, Snapshot, attribute_among, attribute_of_array, unit_among,
+    About, Allocated, ArrayMeta, ArrayOptions, Code, Compression, ConstantOptions, Coordinate, DType, Description,
+    Error, Grid, Kept, Overlap, Place, Result, Snapshot, View, attribute_among, attribute_of_array, unit_among,
 };
 
 use crate::arrays::{Given, fb_array};
 use crate::fault::{fb_status, status};
 use crate::given::{self, Sized0};
 use crate::handle;
-use crate::kinds::{fb_run, fb_snapshot};
+use crate::kinds::{fb_dtype, fb_run, fb_snapshot};
 
 /// What is behind an `fb_snapshot`.
 pub enum SnapshotObject {
@@ -118,6 +118,11 @@ pub struct fb_piece_opts {
     /// wants the processor; every reader of HDF5 reads them. What does not become smaller by a twentieth, and less than
     /// 64 KiB, is kept as it is. Not together with overlap. NULL: no.
     pub compress: *const c_char,
+    /// Keeps the array with less precision: FB_F64 as FB_F32 or FB_F16, FB_F32 as FB_F16, FB_C128 as FB_C64, and integers as
+    /// shorter ones, if every value is one of these (FB_BAD_ARGUMENT names the first that is not). 0: as it is. It is converted
+    /// while it is copied, rounded to the nearest; the attribute "original_dtype" has the dtype that it had. fb_run_stats counts
+    /// finite values that are infinite there. Not of what is allocated.
+    pub as_dtype: fb_dtype,
 }
 
 // SAFETY: numbers and pointers, the size first.
@@ -131,6 +136,7 @@ pub struct Said<'a> {
     description: Description,
     coordinates: Vec<Coordinate<'a>>,
     points: [(&'static str, *const f64); 3],
+    as_dtype: Option<DType>,
 }
 
 impl<'a> Said<'a> {
@@ -140,12 +146,19 @@ impl<'a> Said<'a> {
     }
 
     /// Of a record of particles, which has no more.
-    pub fn of_record(units: *const c_char, attrs: *const c_char, dtype: DType) -> Result<Said<'a>> {
+    pub fn of_record(
+        units: *const c_char,
+        attrs: *const c_char,
+        as_dtype: fb_dtype,
+        dtype: DType,
+    ) -> Result<Said<'a>> {
         let none = given::options(ptr::null(), "fb_piece_opts")?;
-        Said::checked(fb_piece_opts { units, attrs, ..none }, dtype)
+        Said::checked(fb_piece_opts { units, attrs, as_dtype, ..none }, dtype)
     }
 
     fn checked(opts: fb_piece_opts, dtype: DType) -> Result<Said<'a>> {
+        let as_dtype = if opts.as_dtype == 0 { None } else { Some(given::dtype(opts.as_dtype)?) };
+        let dtype = as_dtype.unwrap_or(dtype);
         let dims = given::texts(opts.dims, counted(opts.dims, opts.ndims, "dims")?, "dims")?;
         let coords =
             given::slice(opts.coords, counted(opts.coords, opts.ncoords, "coords")?.into(), "coords")?;
@@ -176,7 +189,24 @@ impl<'a> Said<'a> {
             description,
             coordinates: coords.iter().map(coordinate).collect::<Result<_>>()?,
             points: [("spacing", opts.spacing), ("origin", opts.origin), ("position", opts.position)],
+            as_dtype,
         })
+    }
+
+    /// The elements of an array, as they are kept.
+    pub fn view<'v>(&self, array: &Given) -> Result<View<'v>> {
+        let view = array.view()?;
+        self.as_dtype.map_or(Ok(view), |dtype| view.reduced(dtype))
+    }
+
+    /// The same of an array that the program fills in place.
+    pub fn in_place(self) -> Result<Said<'a>> {
+        match self.as_dtype {
+            None => Ok(self),
+            Some(dtype) => Err(Error::bad(format!(
+                "as_dtype = {dtype} keeps with less precision what is copied, and an array that is filled in place is not; allocate it with that dtype"
+            ))),
+        }
     }
 
     /// Where the points of a mesh of so many axes are.
@@ -326,7 +356,8 @@ pub extern "C" fn fb_snapshot_put_with(
         let given = Given::of(array, "array")?;
         let said = Said::of(opts, given.meta.dtype)?.plain()?;
         let place = place(given.meta.shape.rank(), offset, global)?;
-        object.taken()?.0.put(name, given.view()?, said.options(place)?)
+        let view = said.view(&given).map_err(|e| e.within(format!("{name:?}")))?;
+        object.taken()?.0.put(name, view, said.options(place)?)
     })
 }
 
@@ -348,7 +379,7 @@ pub extern "C" fn fb_snapshot_allocate(
         let object = handle::get(snapshot)?;
         let name = given::text(name, "name")?;
         lend(&object, array, |snapshot, meta| {
-            let said = Said::of(opts, meta.dtype)?.plain()?;
+            let said = Said::of(opts, meta.dtype)?.plain()?.in_place()?;
             snapshot.allocate(name, meta, said.options(place(meta.shape.rank(), offset, global)?)?)
         })
     })
@@ -418,4 +449,33 @@ pub extern "C" fn fb_snapshot_wait(snapshot: *mut fb_snapshot, timeout: f64) -> 
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_snapshot_free(snapshot: *mut fb_snapshot) -> fb_status {
     status(|| handle::free(snapshot))
+}
+
+/// Puts an array once a run: every snapshot that this rank takes from now on has it under that name.
+///
+/// Of up to 4 KiB each snapshot has a copy; a larger one lies once in the run, as a data set, and the file of each snapshot
+/// has a link to it. The same bits again are nothing, also when the program is started anew, which says it again;
+/// FB_CONFLICT for others. With a `step` of 1 or more they take its place from that step on; 0: from the beginning. `opts`
+/// says units, dims and attrs, and may be NULL. One rank says it, the whole of it, or all say the same, between snapshots.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_constant(
+    run: *mut fb_run,
+    name: *const c_char,
+    array: *const fb_array,
+    step: i64,
+    opts: *const fb_piece_opts,
+) -> fb_status {
+    status(|| {
+        let object = handle::get(run)?;
+        let name = given::text(name, "name")?;
+        let given = Given::of(array, "array")?;
+        let said = Said::of(opts, given.meta.dtype)?.plain()?.in_place()?;
+        if said.overlap.is_some() || !said.coordinates.is_empty() || said.description.filled.is_some() {
+            return Err(Error::bad(format!(
+                "the constant {name:?} is given as a whole: it has units, dims and attrs, and no coords, overlap or fill"
+            )));
+        }
+        let description = Some(&said.description).filter(|d| !d.is_empty());
+        object.run.constant(name, given.view()?, ConstantOptions { units: &said.units, description, step })
+    })
 }

@@ -111,6 +111,7 @@ typedef struct {
     char name[FB_NAME_ROOM];
     char component[FB_NAME_ROOM];
     char units[FB_NAME_ROOM];
+    int as_dtype; /* 0: as it is */
     argument values;
 } particle_record;
 
@@ -128,6 +129,7 @@ typedef struct {
     int ndims, ncoords;
     int npoints; /* axes that spacing, origin and position have a number for; 0: they are not given */
     int kind;
+    int as_dtype; /* 0: as it is */
 } said_of_array;
 
 /* What an array of a snapshot is; the values are those of forebay_shim.f90. */

@@ -263,7 +263,8 @@ static fb_piece_opts options_of(const said_of_array *said, const struct coordina
                            .origin = said->origin,
                            .position = said->position,
                            .fill = said->fill,
-                           .compress = said->compress};
+                           .compress = said->compress,
+                           .as_dtype = (fb_dtype)said->as_dtype};
 }
 
 /* Whether spacing, origin and position have a number for each axis. */
@@ -273,6 +274,25 @@ static fb_status fit_axes(int given, int ndim)
         return FB_OK;
     return refuse(FB_BAD_ARGUMENT, "spacing, origin or position has %d numbers, and the mesh has %d axes; give one for each",
                   given, ndim);
+}
+
+fb_status fbf_constant(fb_run *run, const char *name, fb_dtype dtype, int truth, const CFI_cdesc_t *array, int64_t step,
+                       const said_of_array *said)
+{
+    struct coordinates c;
+    struct elements e;
+    struct passed p = {0};
+    fb_status status = coordinates_of(said, &c);
+    const fb_piece_opts opts = options_of(said, &c);
+    if (status == FB_OK)
+        status = elements_of(array, dtype, truth, &e);
+    if (status == FB_OK)
+        status = pass_in(&e, dtype, &p);
+    if (status == FB_OK)
+        status = fb_constant(run, name, &p.array, step, &opts);
+    pass_free(&p);
+    coordinates_free(&c);
+    return status;
 }
 
 fb_status fbf_snapshot_put(fb_snapshot *snapshot, const char *name, fb_dtype dtype, int truth, const CFI_cdesc_t *array,
@@ -393,7 +413,8 @@ fb_status fbf_snapshot_particles(fb_snapshot *snapshot, const char *name, const 
     for (int i = 0; i < count && status == FB_OK; i++) {
         const particle_record *one = &records[i];
         status = one_of_several(one->name, &one->values, &passed[i]);
-        made[i] = (fb_record){.name = one->name, .component = one->component, .values = &passed[i].array, .units = one->units};
+        made[i] = (fb_record){.name = one->name, .component = one->component, .values = &passed[i].array, .units = one->units,
+                              .as_dtype = (fb_dtype)one->as_dtype};
     }
     if (status == FB_OK)
         status = fb_snapshot_particles(snapshot, name, made, count, offset_of(where, offset), where == BLOCK ? global : NULL);

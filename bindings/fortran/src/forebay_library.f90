@@ -252,6 +252,11 @@ module forebay_library
       import
       type(c_ptr), value :: snapshot
     end function lib_snapshot_free
+    integer(c_int) function lib_constant(run, name, array, step, opts) bind(c, name='fb_constant')
+      import
+      type(c_ptr), value :: run, name, array, opts
+      integer(c_int64_t), value :: step
+    end function lib_constant
     integer(c_int) function lib_snapshot_mesh(snapshot, name, components, ncomponents, offset, global, opts) &
         bind(c, name='fb_snapshot_mesh')
       import

@@ -19,7 +19,7 @@ module forebay_meshes
 contains
 
   subroutine components(snapshot, name, parts, offset, global, append, units, stat, errmsg, dims, coords, attrs, overlap, &
-      spacing, origin, position, fill, compress)
+      spacing, origin, position, fill, compress, as_dtype)
     type(fb_snapshot), intent(in) :: snapshot
     character(len=*), intent(in) :: name
     type(fb_mesh_component), intent(in) :: parts(:)
@@ -29,18 +29,19 @@ contains
     type(fb_coordinate), intent(in), optional :: coords(:)
     class(*), intent(in), optional :: fill
     real(c_double), intent(in), optional :: spacing(:), origin(:), position(:)
+    integer, intent(in), optional :: as_dtype
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
     integer :: axes
     axes = 0
     if (size(parts) > 0) axes = axes_of(parts(1)%values)
     call put_mesh(snapshot, name, parts, axes, offset, global, append, units, stat, errmsg, dims, coords, attrs, overlap, &
-        spacing, origin, position, fill, compress)
+        spacing, origin, position, fill, compress, as_dtype)
   end subroutine components
 
   !> Puts the components of a mesh, which has so many axes.
   subroutine put_mesh(snapshot, name, parts, axes, offset, global, append, units, stat, errmsg, dims, coords, attrs, &
-      overlap, spacing, origin, position, fill, compress)
+      overlap, spacing, origin, position, fill, compress, as_dtype)
     type(fb_snapshot), intent(in) :: snapshot
     character(len=*), intent(in) :: name
     type(fb_mesh_component), intent(in) :: parts(:)
@@ -51,6 +52,7 @@ contains
     type(fb_coordinate), intent(in), optional :: coords(:)
     class(*), intent(in), optional :: fill
     real(c_double), intent(in), optional :: spacing(:), origin(:), position(:)
+    integer, intent(in), optional :: as_dtype
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
     character(kind=c_char), allocatable, target :: c_name(:)
@@ -61,6 +63,7 @@ contains
     status = place_of(axes, offset, global, append, c_offset, c_global, at, of, place)
     if (status == FB_OK) status = about_array(units, dims, coords, attrs, overlap, fill, compress, about)
     if (status == FB_OK) status = about_points(spacing, origin, position, about)
+    if (present(as_dtype)) about%said%as_dtype = as_dtype
     if (status == FB_OK) status = fbf_snapshot_mesh(id(snapshot%at), text(name, c_name), parts, size(parts), place, at, of, &
         about%said)
     call settle(status, stat, errmsg)

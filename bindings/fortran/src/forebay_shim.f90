@@ -48,6 +48,7 @@ module forebay_shim
   type, bind(c) :: fb_particle_record
     character(kind=c_char) :: name(FB_NAME_ROOM) = c_null_char, component(FB_NAME_ROOM) = c_null_char
     character(kind=c_char) :: units(FB_NAME_ROOM) = c_null_char
+    integer(c_int) :: as_dtype = 0
     type(fb_arg) :: values
   end type fb_particle_record
 
@@ -59,7 +60,7 @@ module forebay_shim
     type(c_ptr) :: units = c_null_ptr, attrs = c_null_ptr, dims = c_null_ptr, coords = c_null_ptr, overlap = c_null_ptr
     type(c_ptr) :: spacing = c_null_ptr, origin = c_null_ptr, position = c_null_ptr
     type(c_ptr) :: fill = c_null_ptr, compress = c_null_ptr, record = c_null_ptr, component = c_null_ptr
-    integer(c_int) :: ndims = 0, ncoords = 0, npoints = 0, kind = 0
+    integer(c_int) :: ndims = 0, ncoords = 0, npoints = 0, kind = 0, as_dtype = 0
   end type said_of_array
 
   interface
@@ -88,6 +89,15 @@ module forebay_shim
       type(*), intent(inout) :: array(..)
       integer(c_int) :: status
     end function fbf_series
+    function fbf_constant(run, name, dtype, truth, array, step, said) bind(c) result(status)
+      import
+      type(c_ptr), value :: run, name
+      integer(c_int), value :: dtype, truth
+      type(*), intent(in) :: array(..)
+      integer(c_int64_t), value :: step
+      type(said_of_array), intent(in) :: said
+      integer(c_int) :: status
+    end function fbf_constant
     function fbf_snapshot_put(snapshot, name, dtype, truth, array, place, offset, global, said) bind(c) result(status)
       import
       type(c_ptr), value :: snapshot, name, offset, global

@@ -55,7 +55,7 @@ contains
   ! --- complete snapshots ---------------------------------------------------------------------------
 
   !> Goes back to the last complete step; fb_is_there tells whether there is one, else begin at 0. Damaged snapshots are
-  !> passed over (fb_snapshot_passed); when `strict` they are an error.
+  !> passed over (fb_snapshot_passed); when `strict` they are an error, and so are arrays that were kept with less precision.
   subroutine fb_restart(run, snapshot, stat, errmsg, strict)
     type(fb_run), intent(in) :: run
     type(fb_snapshot), intent(inout) :: snapshot

@@ -55,6 +55,7 @@ module forebay_structures
     integer(c_int64_t) :: in_memory = 0
     integer(c_int64_t) :: filled_elements = 0
     integer(c_int64_t) :: uncompressed_bytes = 0
+    integer(c_int64_t) :: lost_range = 0
   end type fb_stats
 
   type, public, bind(c) :: lib_array_struct
@@ -110,6 +111,7 @@ module forebay_structures
     type(c_ptr) :: position = c_null_ptr
     type(c_ptr) :: fill = c_null_ptr
     type(c_ptr) :: compress = c_null_ptr
+    integer(c_int) :: as_dtype = 0
   end type lib_piece_opts_struct
 
   type, public, bind(c) :: lib_component_struct
@@ -124,6 +126,7 @@ module forebay_structures
     type(c_ptr) :: values = c_null_ptr
     type(c_ptr) :: units = c_null_ptr
     type(c_ptr) :: attrs = c_null_ptr
+    integer(c_int) :: as_dtype = 0
   end type lib_record_struct
 
   type, public, bind(c) :: lib_checkpoint_info_struct

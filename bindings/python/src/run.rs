@@ -1,8 +1,8 @@
 //! A run, as the Python class of the same name needs it. Descriptors travel as JSON text.
 
 use forebay::{
-    Array, Column, Elsewhere, Keep, LateErrors, Level, Mode, OpenOptions, Order, PutOptions, Selection,
-    SeriesOptions, Slice, TableOptions, Target, WhenFull,
+    Array, Column, ConstantOptions, Description, Elsewhere, Keep, LateErrors, Level, Mode, OpenOptions,
+    Order, PutOptions, Selection, SeriesOptions, Slice, TableOptions, Target, WhenFull,
 };
 use pyo3::prelude::*;
 use serde_json::{Map, Value};
@@ -170,6 +170,22 @@ impl Run {
         })
     }
 
+    fn constant(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        value: &Bound<'_, PyAny>,
+        units: &str,
+        said: Option<&str>,
+        step: i64,
+    ) -> PyResult<()> {
+        let source = PutSource::in_c_order(value)?;
+        let view = source.view(py)?;
+        let said = said.map(Description::from_json).transpose().map_err(|e| errors::raise(py, &e))?;
+        let options = ConstantOptions { units, description: said.as_ref(), step };
+        released(py, || self.inner.constant(name, view, options))
+    }
+
     fn get<'py>(
         &self,
         py: Python<'py>,
@@ -296,7 +312,7 @@ impl Run {
 
     fn restart(&self, py: Python<'_>, tag: Option<&str>, strict: bool) -> PyResult<Option<RestartParts>> {
         let found = released(py, || match tag {
-            Some(tag) => self.inner.restart_from(tag),
+            Some(tag) => self.inner.restart_from(tag, strict),
             None if strict => self.inner.restart_strict(),
             None => self.inner.restart(),
         })?;

@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use forebay::{
     About, ArrayMeta, ArrayOptions, Component, Compression, Coordinate, DType, Description, Grid, Order,
-    Overlap, ParticleRecord, Place, Shape,
+    Overlap, ParticleRecord, Place, Shape, View,
 };
 use pyo3::prelude::*;
 
@@ -169,17 +169,41 @@ fn grid((spacing, origin, position): &Points) -> Grid<'_> {
     Grid { spacing, origin, position }
 }
 
-/// A component of a mesh: its name, values, position and unit, and what it says of itself.
-type GivenComponent<'py> = (String, Bound<'py, PyAny>, Vec<f64>, String, Said<'py>);
+/// A component of a mesh: its name, values, position and unit, what it says of itself, and the dtype that it is kept as.
+type GivenComponent<'py> = (String, Bound<'py, PyAny>, Vec<f64>, String, Said<'py>, Option<String>);
 
-/// A record of particles: its name, its component, values and unit, and what it says of itself.
-type GivenRecord<'py> = (String, String, Bound<'py, PyAny>, String, Said<'py>);
+/// A record of particles: its name, its component, values and unit, what it says of itself, and the dtype that it is kept
+/// as.
+type GivenRecord<'py> = (String, String, Bound<'py, PyAny>, String, Said<'py>, Option<String>);
 
-/// An array of a mesh or a species: what it is called there, its elements, and what goes with it.
+/// An array of a mesh or a species: what it is called there, its elements, what goes with it, and the dtype that it is kept
+/// as.
 struct GivenPart<'py, T> {
     called: T,
     source: PutSource<'py>,
     options: Options<'py>,
+    as_dtype: Option<String>,
+}
+
+/// The facade's view of what is kept as that dtype.
+fn reduced<'a>(
+    py: Python<'_>,
+    source: &'a PutSource<'_>,
+    dtype: Option<&str>,
+    name: &str,
+) -> PyResult<View<'a>> {
+    let view = source.view(py)?;
+    let Some(dtype) = dtype else { return Ok(view) };
+    let kept = DType::parse(dtype).and_then(|dtype| view.reduced(dtype));
+    kept.map_err(|e| errors::raise(py, &e.within(format!("{name:?}"))))
+}
+
+/// The dtype of what is kept, without a look at its elements.
+fn kept_dtype(py: Python<'_>, source: &PutSource<'_>, dtype: Option<&str>) -> PyResult<DType> {
+    match dtype {
+        Some(dtype) => DType::parse(dtype).map_err(|e| errors::raise(py, &e)),
+        None => Ok(source.view(py)?.meta().dtype),
+    }
 }
 
 #[pymethods]
@@ -194,7 +218,8 @@ impl Snapshot {
         self.inner.taken()
     }
 
-    #[pyo3(signature = (name, value, units, at, said))]
+    #[pyo3(signature = (name, value, units, at, said, as_dtype))]
+    #[expect(clippy::too_many_arguments, reason = "one for each thing that is said of the array")]
     fn put(
         &self,
         py: Python<'_>,
@@ -203,9 +228,10 @@ impl Snapshot {
         units: String,
         at: Where,
         said: Option<Said<'_>>,
+        as_dtype: Option<&str>,
     ) -> PyResult<()> {
         let source = PutSource::in_c_order(value)?;
-        let view = source.view(py)?;
+        let view = reduced(py, &source, as_dtype, name)?;
         let options = Options::of(py, units, place(py, at)?, said, view.meta().dtype)?;
         let coordinates = options.coordinates(py)?;
         let piece = options.with(&coordinates);
@@ -221,18 +247,19 @@ impl Snapshot {
         at: Where,
     ) -> PyResult<()> {
         let place = place(py, at)?;
-        let part = |(component, value, position, units, said)| {
+        let part = |(component, value, position, units, said, as_dtype): GivenComponent<'py>| {
             let source = PutSource::in_c_order(&value)?;
-            let dtype = source.view(py)?.meta().dtype;
+            let dtype = kept_dtype(py, &source, as_dtype.as_deref())?;
             let options = Options::of(py, units, place, Some(said), dtype)?;
-            Ok(GivenPart { called: (component, position), source, options })
+            Ok(GivenPart { called: (component, position), source, options, as_dtype })
         };
         let parts: Vec<GivenPart<'py, (String, Vec<f64>)>> =
             components.into_iter().map(part).collect::<PyResult<_>>()?;
         let coordinates = parts.iter().map(|p| p.options.coordinates(py)).collect::<PyResult<Vec<_>>>()?;
         let components = parts.iter().zip(&coordinates).map(|(p, c)| {
-            let (name, position) = &p.called;
-            Ok(Component { name, view: p.source.view(py)?, position, options: p.options.with(c) })
+            let (component, position) = &p.called;
+            let view = reduced(py, &p.source, p.as_dtype.as_deref(), name)?;
+            Ok(Component { name: component, view, position, options: p.options.with(c) })
         });
         let components = components.collect::<PyResult<Vec<_>>>()?;
         released(py, || self.inner.mesh(name, &grid(&points), &components))
@@ -246,17 +273,18 @@ impl Snapshot {
         at: Where,
     ) -> PyResult<()> {
         let place = place(py, at)?;
-        let part = |(record, component, value, units, said)| {
+        let part = |(record, component, value, units, said, as_dtype): GivenRecord<'py>| {
             let source = PutSource::in_c_order(&value)?;
-            let dtype = source.view(py)?.meta().dtype;
+            let dtype = kept_dtype(py, &source, as_dtype.as_deref())?;
             let options = Options::of(py, units, place, Some(said), dtype)?;
-            Ok(GivenPart { called: (record, component), source, options })
+            Ok(GivenPart { called: (record, component), source, options, as_dtype })
         };
         let parts: Vec<GivenPart<'py, (String, String)>> =
             records.into_iter().map(part).collect::<PyResult<_>>()?;
         let records = parts.iter().map(|p| {
-            let (name, component) = &p.called;
-            Ok(ParticleRecord { name, component, view: p.source.view(py)?, options: p.options.with(&[]) })
+            let (record, component) = &p.called;
+            let view = reduced(py, &p.source, p.as_dtype.as_deref(), record)?;
+            Ok(ParticleRecord { name: record, component, view, options: p.options.with(&[]) })
         });
         let records = records.collect::<PyResult<Vec<_>>>()?;
         released(py, || self.inner.particles(name, &records))

@@ -40,6 +40,23 @@ pub(crate) unsafe fn copy_shared(from: *const u8, to: *mut u8, len: usize) {
     unsafe { copy_streaming_from(STREAM_SHARED_FROM, from, to, len) }
 }
 
+/// Does something whose loops may become vectors as wide as those of the machine. Only what is inlined does.
+#[inline]
+pub fn with_wide_vectors<R>(act: impl FnOnce() -> R) -> R {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        #[target_feature(enable = "avx2")]
+        fn wide<R>(act: impl FnOnce() -> R) -> R {
+            act()
+        }
+        if std::arch::is_x86_feature_detected!("avx2") {
+            // SAFETY: the feature was just detected.
+            return unsafe { wide(act) };
+        }
+    }
+    act()
+}
+
 /// # Safety
 /// Both ranges are valid for `len` bytes and do not overlap.
 #[inline]

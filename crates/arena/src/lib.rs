@@ -90,7 +90,7 @@ pub use bell::Bell;
 #[cfg(not(loom))]
 pub use block::Block;
 #[cfg(not(loom))]
-pub use copy::copy_streaming;
+pub use copy::{copy_streaming, with_wide_vectors};
 #[cfg(not(loom))]
 pub use doorbell::Doorbell;
 #[cfg(not(loom))]

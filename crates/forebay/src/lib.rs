@@ -46,8 +46,8 @@ pub use forebay_agent::look_in as look_for_command_in;
 pub use forebay_arena::zeros;
 pub use forebay_client::call::{On, Reference};
 pub use forebay_client::run::{
-    About, Allocated, ArrayOptions, Component, Coordinate, Diagram, Grid, LoopHead as Steps, Parameter,
-    ParticleRecord, PutOptions, StepWriter as Snapshot, View, Warn,
+    About, Allocated, ArrayOptions, Component, ConstantOptions, Coordinate, Diagram, Grid, LoopHead as Steps,
+    Parameter, ParticleRecord, PutOptions, StepWriter as Snapshot, View, Warn,
 };
 pub use forebay_store::catalog::{Checkpoint, Rows, fits};
 pub use forebay_store::{MappedArray, Series, SeriesOptions};

@@ -325,7 +325,7 @@ fn goes_on(s: &Sandbox, rank: u32, size: u32) {
     let run = open(s, rank, size);
     let (r, n) = (u64::from(rank), u64::from(size));
     let back = match size {
-        4 => run.restart_from("early").unwrap(),
+        4 => run.restart_from("early", false).unwrap(),
         _ => run.restart().unwrap(),
     };
     let begin = back.as_ref().map_or(0, |b| b.snapshot.step() + 1);

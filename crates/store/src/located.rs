@@ -90,8 +90,9 @@ impl<'a> Located<'a> {
 
     /// A data set of a step.
     pub(crate) fn in_step(layout: &'a Layout, entry: Entry, row: StepRow) -> Result<Located<'a>> {
+        let elsewhere = entry.elsewhere().map(str::to_owned);
         let Entry { name, meta, units, offset, pieces, .. } = entry;
-        let owner = Belonging::Step { name, step: row.step, file: row.file };
+        let owner = Belonging::Step { name, step: row.step, file: elsewhere.unwrap_or(row.file) };
         let mut located = Located { meta, units, pieces, bytes: Storage::Here(Vec::new()), layout, owner };
         located.check_pieces()?;
         located.open(offset, true)?;

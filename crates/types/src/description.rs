@@ -48,10 +48,31 @@ pub struct Description {
     /// How its chunks are to be compressed; said before its bytes come, and no part of what it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compress: Option<Compression>,
+    /// Said of a constant of the run, of which the step has no bytes: where these are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub constant: Option<Box<Elsewhere>>,
+}
+
+/// An array that lies in another file of the run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Elsewhere {
+    /// The file, relative to the run.
+    pub file: String,
+    /// Where its bytes begin there.
+    pub offset: u64,
+    /// Their checksum.
+    pub crc32c: u32,
+    /// Type, shape and element order.
+    pub meta: ArrayMeta,
+    /// Unit, or empty.
+    pub units: String,
 }
 
 /// The attribute that has the value of elements that nobody put.
 const FILL: &str = "_FillValue";
+
+/// The attribute that has the type which elements had before they were kept with less precision.
+pub const ORIGINAL_DTYPE: &str = "original_dtype";
 
 impl Description {
     /// Whether it says nothing.
@@ -61,6 +82,7 @@ impl Description {
             && self.mesh.is_none()
             && self.species.is_none()
             && self.filled.is_none()
+            && self.constant.is_none()
     }
 
     /// Says that elements which nobody puts have this value, as the attribute `_FillValue`: in an array of that dtype, where
@@ -76,6 +98,12 @@ impl Description {
         self.attrs.insert(FILL.to_owned(), value);
         self.filled = Some(0);
         self.fill(dtype).map(|_| ()).map_err(of)
+    }
+
+    /// Says that elements were of that type before they were kept with less precision. What is said already stays: they
+    /// had been read from an array that was reduced itself.
+    pub fn reduced_from(&mut self, original: DType) {
+        self.attrs.entry(ORIGINAL_DTYPE).or_insert_with(|| original.name().into());
     }
 
     /// What this says of elements that nobody puts: the attribute, if they may lack.

@@ -25,6 +25,12 @@ static void take(fb_run *run, int rows)
     const double mass = 9.1e-31, here[] = { 0.5, 0.0 }, there[] = { 0.0, 0.5 }, middle[] = { 0.5, 0.5 };
     const int64_t strides[] = { 8, 8 * NX }, first[] = { 0, 0 }, all[] = { NX, NY }, n = N, zero = 0;
     const fb_coord coords[] = { { "x", FB_DENSE(x, FB_F64, NX), "m" }, { "y", FB_DENSE(y, FB_F64, NY), NULL } };
+    static double table[2000];
+    for (int i = 0; i < 2000; ++i) table[i] = 0.5 * i;
+    const fb_piece_opts kelvin = { .size = sizeof kelvin, .units = "K", .attrs = "{\"of\": \"all\"}" };
+    OK(fb_constant(run, "table", FB_DENSE(table, FB_F64, 2000), 0, &kelvin));
+    OK(fb_constant(run, "few", FB_DENSE(id, FB_I64, N), 0, NULL));
+    FAILS(FB_CONFLICT, "say with step", fb_constant(run, "table", FB_DENSE(table, FB_F64, 1999), 0, &kelvin));
     fb_snapshot *s = NULL;
     OK(fb_snapshot_begin(run, 2 - rows, 0.5 * (2 - rows), &s));
     fill(Ex, rows, NX, NY, 0);
@@ -49,14 +55,20 @@ static void take(fb_run *run, int rows)
     memcpy(place.data, Ex, sizeof Ex);
 
     OK(fb_snapshot_particles(s, "electrons",
-                             (fb_record[]){ { "position", "x", FB_DENSE(px, FB_F64, N), "mm", NULL },
-                                            { "momentum", NULL, PLANE(p, N, 3), "kg m/s", "{\"of\": \"them\"}" },
-                                            { "weighting", NULL, FB_DENSE(w, FB_F32, N), NULL, NULL },
-                                            { "id", NULL, FB_DENSE(id, FB_I64, N), NULL, NULL },
-                                            { "mass", NULL, FB_ONE(&mass, FB_F64), "kg", NULL } },
+                             (fb_record[]){ { "position", "x", FB_DENSE(px, FB_F64, N), "mm", NULL, 0 },
+                                            { "momentum", NULL, PLANE(p, N, 3), "kg m/s", "{\"of\": \"them\"}", 0 },
+                                            { "weighting", NULL, FB_DENSE(w, FB_F32, N), NULL, NULL, 0 },
+                                            { "id", NULL, FB_DENSE(id, FB_I64, N), NULL, NULL, 0 },
+                                            { "mass", NULL, FB_ONE(&mass, FB_F64), "kg", NULL, 0 } },
                              5, FB_APPEND, NULL));
-    OK(fb_snapshot_particles(s, "ions", &(fb_record){ .name = "position", .component = "x", .values = FB_DENSE(px, FB_F64, N) }, 1,
-                             &zero, &n));
+    const fb_record ion = { .name = "position", .component = "x", .values = FB_DENSE(px, FB_F64, N), .as_dtype = FB_F32 };
+    OK(fb_snapshot_particles(s, "ions", &ion, 1, &zero, &n));
+    const fb_piece_opts half = { .size = sizeof half, .as_dtype = FB_F16 }, byte = { .size = sizeof byte, .as_dtype = FB_I8 };
+    const fb_piece_opts single = { .size = sizeof single, .as_dtype = FB_F32, .dims = (const char *[]){ "s" }, .ndims = 1,
+                                   .spacing = middle };
+    OK(fb_snapshot_put_with(s, "coarse", FB_DENSE(px, FB_F64, N), NULL, NULL, &half));
+    OK(fb_snapshot_put_with(s, "short", FB_DENSE(id, FB_I64, N), NULL, NULL, &byte));
+    OK(fb_snapshot_mesh(s, "line", &(fb_component){ .values = FB_DENSE(px, FB_F64, N) }, 1, NULL, NULL, &single));
     fb_array line = { .dtype = FB_F64, .ndim = 1, .shape = &n };
     const fb_piece_opts metres = { .size = sizeof metres, .units = "m" };
     OK(fb_snapshot_allocate_particles(s, "muons", "position", "x", &line, FB_APPEND, NULL, &metres));
@@ -87,12 +99,20 @@ static void refuse(fb_run *run)
     const fb_component both[] = { { "x", plane, NULL }, { "y", FB_DENSE(Ex, FB_F64, NY, NX), NULL } };
     FAILS(FB_BAD_ARGUMENT, "have the shapes", fb_snapshot_mesh(s, "E", both, 2, NULL, NULL, &grid));
     FAILS(FB_BAD_ARGUMENT, "no name of a mesh", fb_snapshot_mesh(s, "a/b", both, 1, NULL, NULL, &grid));
+    const int64_t far[] = { 0, 200, -129 };
+    const fb_piece_opts byte = { .size = sizeof byte, .as_dtype = FB_I8 };
+    FAILS(FB_BAD_ARGUMENT, "\"far\": the element [1] is 200", fb_snapshot_put_with(s, "far", FB_DENSE(far, FB_I64, 3), NULL, NULL, &byte));
+    FAILS(FB_BAD_ARGUMENT, "use f32 or f16", fb_snapshot_put_with(s, "E", plane, NULL, NULL, &byte));
+    FAILS(FB_BAD_ARGUMENT, "filled in place", fb_snapshot_allocate(s, "E", &place, NULL, NULL, &byte));
+    const double huge[] = { 1e300, 1, -1e39 };
+    OK(fb_snapshot_put_with(s, "huge", FB_DENSE(huge, FB_F64, 3), NULL, NULL,
+                            &(fb_piece_opts){ .size = sizeof(fb_piece_opts), .as_dtype = FB_F32 }));
     const fb_piece_opts wrong = { .size = sizeof wrong, .position = spacing };
     FAILS(FB_BAD_ARGUMENT, "leaves the cell", fb_snapshot_mesh(s, "E", both, 1, NULL, NULL, &wrong));
     FAILS(FB_BAD_ARGUMENT, "no array", fb_snapshot_particles(s, "e", NULL, 0, NULL, NULL));
-    fb_record records[] = { { "position", "x", FB_DENSE(px, FB_F64, N), NULL, NULL }, { "mass", NULL, FB_ONE(&nan, FB_F64), NULL, NULL } };
+    fb_record records[] = { { "position", "x", FB_DENSE(px, FB_F64, N), NULL, NULL, 0 }, { "mass", NULL, FB_ONE(&nan, FB_F64), NULL, NULL, 0 } };
     FAILS(FB_BAD_ARGUMENT, "finite number", fb_snapshot_particles(s, "e", records, 2, NULL, NULL));
-    records[1] = (fb_record){ "id", NULL, FB_DENSE(id, FB_I64, N - 1), NULL, NULL };
+    records[1] = (fb_record){ "id", NULL, FB_DENSE(id, FB_I64, N - 1), NULL, NULL, 0 };
     FAILS(FB_BAD_ARGUMENT, "has 4", fb_snapshot_particles(s, "e", records, 2, NULL, NULL));
     records[1] = (fb_record){ .name = "id" };
     FAILS(FB_BAD_ARGUMENT, "the record \"id\"", fb_snapshot_particles(s, "e", records, 2, NULL, NULL));
@@ -118,6 +138,7 @@ int main(int argc, char **argv)
     fb_stats stats = { .size = sizeof stats };
     OK(fb_run_stats(run, &stats));
     CHECK(stats.filled_elements == 2 * NX * NY);
+    CHECK(stats.lost_range == 2);
     OK(fb_run_close(run));
     NOTHING_IN_USE();
     puts("done");

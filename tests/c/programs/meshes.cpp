@@ -26,6 +26,11 @@ static void take(fb::run &run, bool rows)
     const std::vector<float> w(5, 1);
     const std::vector<std::int64_t> id{ 0, 1, 2, 3, 4 };
     const auto ex = seen(Ex, rows, { 6, 3 }), ey = seen(Ey, rows, { 6, 3 });
+    line table(2000);
+    for (std::size_t i = 0; i < table.size(); ++i) table[i] = 0.5 * static_cast<double>(i);
+    run.constant("table", table, fb::piece("K").attrs("{\"of\": \"all\"}"));
+    run.constant("few", id);
+    CHECK(fails(FB_CONFLICT, "say with step", [&] { run.constant("few", w); }));
     fb::snapshot s = run.snapshot(rows ? 1 : 2, rows ? 0.5 : 1);
     s.mesh("E", { fb::component("x", ex).position({ 0.5, 0 }), fb::component("y", ey).position({ 0, 0.5 }) },
            fb::piece("kV/m").coord("x", x, "m").coord("y", y).attrs("{\"note\": \"made\"}"));
@@ -44,7 +49,10 @@ static void take(fb::run &run, bool rows)
                                { "weighting", w },
                                { "id", id },
                                { "mass", 9.1e-31, "kg" } });
-    s.particles_block("ions", { { "position", "x", px } }, 0, 5);
+    s.particles_block("ions", { fb::record("position", "x", px).as_dtype(FB_F32) }, 0, 5);
+    s.put("coarse", px, fb::piece().as_dtype(FB_F16));
+    s.put("short", id, fb::piece().as_dtype(FB_I8));
+    s.mesh("line", px, { 5 }, fb::piece().as_dtype(FB_F32).dims({ "s" }).spacing({ 0.5 }));
     auto muons = s.allocate_particles<double>("muons", "position", "x", { 5 }, "m");
     std::copy(px.begin(), px.end(), muons.begin());
     s.end();
@@ -64,6 +72,7 @@ static void refuse(fb::run &run)
     CHECK(fails(FB_BAD_ARGUMENT, "no value of the dtype f32", [&] {
         s.put_block("F", std::vector<float>(2).data(), { 2 }, { 0 }, { 4 }, fb::piece().fill(0.1));
     }));
+    CHECK(fails(FB_BAD_ARGUMENT, "use f32 or f16", [&] { s.put("n", px, fb::piece().as_dtype(FB_I16)); }));
     s.discard();
 }
 

@@ -29,6 +29,11 @@ contains
     type(fb_snapshot) :: s
     real(real64), pointer :: b(:, :), muons(:)
     nullify (b, muons)
+    call fb_constant(run, 'table', [(0.5d0 * i, i=0, 1999)], units='K', attrs='{"of": "all"}')
+    call fb_constant(run, 'few', number, dtype=FB_I64)
+    call fb_constant(run, 'few', number + 1, step=100, dims=['n'])
+    call fb_constant(run, 'few', [1, 2], stat=stat, errmsg=said)
+    call refused(stat, FB_CONFLICT, 'say with step')
     call fb_snapshot_begin(run, 2, s, time=1d0)
     call fb_snapshot_mesh(s, 'E', [fb_component('x', ex, position=[0.5d0, 0d0]), fb_component('y', ey, [0d0, 0.5d0])], &
         units='kV/m', dims=['x', 'y'], coords=[fb_coord('x', x, 'm'), fb_coord('y', y)], attrs='{"note": "made"}')
@@ -43,7 +48,10 @@ contains
         fb_record('momentum', p, units='kg m/s'), fb_record('weighting', w), fb_record('id', number), &
         fb_record('mass', 9.1d-31, units='kg')], append=.true.)
     call fb_attr_set(s, 'of', 'them', name='electrons/momentum')
-    call fb_snapshot_particles(s, 'ions', [fb_record('position', px, component='x')], offset=0, global=n)
+    call fb_snapshot_particles(s, 'ions', [fb_record('position', px, component='x', as_dtype=FB_F32)], offset=0, global=n)
+    call fb_snapshot_put(s, 'coarse', px, as_dtype=FB_F16)
+    call fb_snapshot_put(s, 'short', number, as_dtype=FB_I8)
+    call fb_snapshot_mesh(s, 'line', px, as_dtype=FB_F32, dims=['s'], spacing=[0.5d0])
     call fb_snapshot_allocate_particles(s, 'muons', 'position', muons, [n], component='x', append=.true., units='m')
     muons = px
     call fb_snapshot_end(s)
@@ -90,6 +98,10 @@ contains
     call refused(stat, FB_BAD_ARGUMENT, 'side by side')
     call fb_snapshot_allocate_mesh(s, 'appended', b, [6, 3], append=.true., units='K', stat=stat, errmsg=said)
     call expect(stat == FB_OK, 'a mesh behind those of lower ranks')
+    call fb_snapshot_put(s, 'n', 100_int64 * number, as_dtype=FB_I8, stat=stat, errmsg=said)
+    call refused(stat, FB_BAD_ARGUMENT, '[2] is 200')
+    call fb_snapshot_mesh(s, 'n', [fb_component('x', ex)], as_dtype=FB_I8, stat=stat, errmsg=said)
+    call refused(stat, FB_BAD_ARGUMENT, 'use f32 or f16')
     call fb_snapshot_discard(s)
   end subroutine refusals
 

@@ -117,6 +117,21 @@ public:
         const detail::described from(text.data(), { static_cast<std::int64_t>(text.size()) }, FB_STR);
         check(fb_put(handle_.open(), name, set, &from.array));
     }
+    // Puts an array once a run: every snapshot that this rank takes from now on has it. The same bits again are nothing, others
+    // FB_CONFLICT; with a step of 1 or more they take its place from that step on. The piece says units, dims and attrs.
+    template <class T>
+    void constant(const char *name, const view<T> &from, const piece &with = {}, std::int64_t step = 0)
+    {
+        const piece::options said(with, from.rank());
+        const detail::described array(from);
+        check(fb_constant(handle_.open(), name, &array.array, step, &said.opts));
+    }
+    template <class T>
+    void constant(const char *name, const std::vector<T> &values, const piece &with = {}, std::int64_t step = 0)
+    {
+        const auto line = detail::line(values);
+        constant(name, view<const T>(detail::whole(values, line).data, line), with, step);
+    }
     // Stores only if the stored version is still `version` (0: there must be none yet), else FB_CONFLICT; returns the
     // version stored.
     template <class T>

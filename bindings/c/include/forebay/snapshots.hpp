@@ -74,6 +74,13 @@ public:
         std::memcpy(fill_, &value, sizeof value);
         return *this;
     }
+    // Keeps the array with less precision, FB_F64 as FB_F32, or integers as shorter ones that hold every value. It is
+    // converted while it is copied. Not of what is allocated.
+    piece &as_dtype(fb_dtype dtype)
+    {
+        as_dtype_ = dtype;
+        return *this;
+    }
     // Attributes as a JSON object. snapshot.attrs() sets others behind the put.
     piece &attrs(const std::string &object)
     {
@@ -101,6 +108,7 @@ public:
 
 private:
     friend class snapshot;
+    friend class run;
 
     struct axis {
         std::string dim, units;
@@ -129,6 +137,7 @@ private:
             fill.dtype = all.filling_;
             fill.data = const_cast<unsigned char *>(all.fill_);
             opts.fill = all.filling_ == fb_dtype() ? nullptr : &fill;
+            opts.as_dtype = all.as_dtype_;
             opts.spacing = detail::of_each_axis(all.spacing_, rank, "spacing");
             opts.origin = detail::of_each_axis(all.origin_, rank, "origin");
             opts.position = detail::of_each_axis(all.position_, rank, "position");
@@ -156,7 +165,7 @@ private:
     std::vector<std::string> dims_;
     std::vector<axis> coords_;
     std::vector<double> spacing_, origin_, position_;
-    fb_dtype filling_ = fb_dtype();
+    fb_dtype filling_ = fb_dtype(), as_dtype_ = fb_dtype();
     alignas(16) unsigned char fill_[16] = {};
 };
 
@@ -239,6 +248,12 @@ public:
         attrs_ = object;
         return *this;
     }
+    // Keeps the array with less precision, as fb::piece does.
+    record &as_dtype(fb_dtype dtype)
+    {
+        as_dtype_ = dtype;
+        return *this;
+    }
 
 private:
     friend class snapshot;
@@ -246,6 +261,7 @@ private:
     std::string name_, component_, units_, attrs_;
     detail::lying values_;
     double number_ = 0;
+    fb_dtype as_dtype_ = fb_dtype();
 };
 
 // A complete snapshot, read.
@@ -637,7 +653,7 @@ private:
         for (std::size_t i = 0; i < records.size(); ++i) {
             const record &one = records[i];
             const char *attrs = one.attrs_.empty() ? nullptr : one.attrs_.c_str();
-            made.push_back({ one.name_.c_str(), one.component_.c_str(), &arrays[i], one.units_.c_str(), attrs });
+            made.push_back({ one.name_.c_str(), one.component_.c_str(), &arrays[i], one.units_.c_str(), attrs, one.as_dtype_ });
         }
         check(fb_snapshot_particles(handle_.open(), name, made.data(), static_cast<int>(made.size()), offset, global));
     }

@@ -60,9 +60,9 @@ from ._maps import Map, Progress
 from ._page import Page
 from ._placements import ServerView, TaskView
 from ._references import Reference
-from ._run import Checkpoint, DataSetHandle, RestartSnapshot, Run, open
+from ._run import Checkpoint, DataSetHandle, Run, open
 from ._services import Server, serve, service
-from ._snapshots import DataSet, Snapshot, Stats, StoredSnapshot, StoredSnapshots
+from ._snapshots import DataSet, RestartSnapshot, Snapshot, Stats, StoredSnapshot, StoredSnapshots
 from ._tables import Rows, Table
 from ._watch import Diagram, Parameter
 

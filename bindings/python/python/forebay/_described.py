@@ -11,6 +11,7 @@ import numpy as np
 from . import _forebay
 from ._arrays import measured
 from ._attrs import one_to_json, to_json
+from ._dtypes import dtype_of_name
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -27,9 +28,10 @@ def said(
     coords: Mapping[str, ArrayLike] | None,
     attrs: Mapping[str, Any] | None,
     fill: Any = None,
+    kept: str | None = None,
 ) -> tuple[str, list[tuple[str, Any, str]], str | None]:
     """Names of axes and attributes as JSON, coordinates with their units, and the value of elements that nobody puts, as
-    the native half takes them.
+    the native half takes them. ``kept``: the dtype that the array is kept as, if it is another one.
     """
     axes = [] if dims is None else [dims] if isinstance(dims, str) else list(dims)
     wrong = [dim for dim in axes if not isinstance(dim, str)]
@@ -42,9 +44,9 @@ def said(
         numbers, units = measured(value, None)
         numbers, units = measured(_plain(numbers), units)
         values.append((dim, numbers, units or ""))
-    dtype = getattr(array, "dtype", None)
-    kept = {key: _element(key, value, dtype) for key, value in (attrs or {}).items()}
-    inside = to_json(kept)
+    dtype = getattr(array, "dtype", None) if kept is None else dtype_of_name(kept)
+    named = {key: _element(key, value, dtype) for key, value in (attrs or {}).items()}
+    inside = to_json(named)
     holes = None if fill is None else one_to_json(fill)
     return f'{{"dims": {json.dumps(axes)}, "attrs": {inside}}}', values, holes
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from . import _forebay
 from ._arrays import measured
+from ._dtypes import dtype_name, dtype_of_name
 
 if TYPE_CHECKING:
     from ._snapshots import DataSet
@@ -32,9 +33,10 @@ def records_of(
     records: Mapping[str, Any],
     units: Mapping[str, str] | None,
     attrs: Mapping[str, Mapping[str, Any]] | None,
+    dtypes: Mapping[str, Any] | None,
 ) -> list[tuple[str, str, Any]]:
     """The arrays and numbers of a species: the record of each, its component, and its values."""
-    for what, given in (("units", units), ("attrs", attrs)):
+    for what, given in (("units", units), ("attrs", attrs), ("as_dtype", dtypes)):
         if given is not None and not isinstance(given, Mapping):
             raise _forebay.BadArgument(
                 f"{what} = {given!r} is not by record; say for example {what}={{'position': ...}}"
@@ -51,6 +53,18 @@ def records_of(
         else:
             parts.append((record, "", values))
     return parts
+
+
+def kept_as(record: str, values: Any, as_dtype: Any) -> str | None:
+    """The dtype as which the values of a record are kept, if it is another one than theirs."""
+    if as_dtype is None:
+        return None
+    if isinstance(as_dtype, Mapping):
+        return dtype_name(as_dtype[record]) if record in as_dtype else None
+    name = dtype_name(as_dtype)
+    kept, own = dtype_of_name(name), np.asarray(values)
+    is_longer = own.dtype.kind == kept.kind and own.dtype.itemsize > kept.itemsize
+    return name if own.ndim > 0 and is_longer else None
 
 
 def members(

@@ -21,10 +21,20 @@ from numpy.typing import ArrayLike, NDArray
 from . import _forebay
 from ._arrays import measured, plain
 from ._attrs import Attributes, to_json
+from ._described import said, unit_in
 from ._forebay import BadArgument
 from ._index import Selection, plan
 from ._page import Page
-from ._snapshots import DataSet, Snapshot, StoredSnapshot, StoredSnapshots, described, step_number
+from ._snapshots import (
+    DataSet,
+    RestartSnapshot,
+    Snapshot,
+    StoredSnapshot,
+    StoredSnapshots,
+    described,
+    snapshot_time,
+    step_number,
+)
 from ._tables import Rows, Table, columns_of, of_columns
 from ._trees import tree
 from ._watch import Diagram, Parameter
@@ -36,21 +46,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _open_runs: weakref.WeakSet[Run] = weakref.WeakSet()
-
-
-class RestartSnapshot(StoredSnapshot):
-    """The snapshot a restart goes on from."""
-
-    def __init__(
-        self, native: _forebay.Kept, parameters: dict[str, Any], finished: bool, passed: Sequence[int] = ()
-    ) -> None:
-        super().__init__(native)
-        self.parameters = parameters
-        """Values of the parameters at that step; :meth:`Run.parameter` restores them."""
-        self.finished = finished
-        """Whether the run had come to its end: nothing is left to do unless it is to go further."""
-        self.passed = list(passed)
-        """Numbers of damaged snapshots that the restart passed over."""
 
 
 @dataclass(frozen=True)
@@ -166,6 +161,36 @@ class Run:
         described_as = None if attrs is None else to_json(attrs)
         array, units = measured(array, units)
         return self._native.put(name, array, set, units or "", described_as, if_version)
+
+    def constant(
+        self,
+        name: str,
+        array: ArrayLike,
+        units: str | None = None,
+        *,
+        dims: str | Sequence[str] | None = None,
+        attrs: Mapping[str, Any] | None = None,
+        step: int | None = None,
+    ) -> None:
+        """Puts an array once a run: every snapshot that this rank takes from now on has it, as ``snap[name]``.
+
+        Of up to 4 KiB each snapshot has a copy. A larger one lies once in the run, as the data set ``name``, and the file of
+        each snapshot has a link to it. The same bits again are nothing, also when the program is started anew, which
+        says it again. Others raise ``Conflict``, but with ``step``, 1 or more: they are the data set of that number, and
+        snapshots from that step on have them. One rank says it, the whole of it, or all say the same. Say it between
+        snapshots, and do not delete the data set while snapshots are taken.
+
+        ``units``, ``dims`` and ``attrs`` as in :meth:`Snapshot.put`. h5py and xarray follow the link; what the array says
+        beside type, shape and unit is there for Forebay's readers. Raises ``BadArgument`` (a name that is not free).
+        """
+        if step is not None and step_number(step, "step of a constant") < 1:
+            raise _forebay.BadArgument(
+                f"step = {step}; the first version holds from the beginning: leave step out"
+            )
+        attrs, units = unit_in(attrs, units)
+        array, units = measured(array, units)
+        about = None if dims is None and attrs is None else said(array, dims, None, attrs)[0]
+        self._native.constant(name, array, units or "", about, step or 0)
 
     def get(self, name: str, set: int = 0, sel: Selection | None = None) -> Any:
         """Reads a data set as an array (text as ``str``, bytes as ``bytes``), or only the part that ``sel``, a
@@ -313,7 +338,7 @@ class Run:
                 "number yourself, that of the step if it is not computed and one more if it is; or leave loops with "
                 "run.finish(), which ends them at the next head"
             )
-        return Snapshot(self._native.snapshot(step_number(step), _time(time)))
+        return Snapshot(self._native.snapshot(step_number(step), snapshot_time(time)))
 
     @property
     def snapshots(self) -> StoredSnapshots:
@@ -413,7 +438,8 @@ class Run:
         ask for different ones).
 
         Snapshots that ``forebay repair`` marked as damaged are passed over: ``snap.passed`` has their numbers, which are
-        free again. With ``strict`` that raises ``Corrupt``.
+        free again. With ``strict`` that raises ``Corrupt``, and arrays that were kept with less
+        precision (``as_dtype``) raise ``Conflict``.
         """
         _is_tag(tag)
         found = self._native.restart(tag, strict)
@@ -707,18 +733,6 @@ def open(
     return Run(
         _forebay.Run(place, mode, room, full, late, rank, size, scratch, program, elsewhere, keep, client)
     )
-
-
-def _time(time: Any) -> float | None:
-    """The time of a snapshot, which is a plain number."""
-    if time is None or isinstance(time, float):
-        return time
-    try:
-        return float(time)
-    except (TypeError, ValueError):
-        raise BadArgument(
-            f"time = {time!r} is not the time of a snapshot; give a number, of a quantity its value in the unit of the run"
-        ) from None
 
 
 def _is_tag(tag: object) -> None:

@@ -20,7 +20,7 @@ from ._attrs import from_json
 from ._described import coordinates, said, unit_in
 from ._dtypes import dtype_name, dtype_of_name
 from ._index import Selection, plan
-from ._meshes import axes_of, components_of, grid_of, members, per_axis, points, records_of
+from ._meshes import axes_of, components_of, grid_of, kept_as, members, per_axis, points, records_of
 from ._trees import tree
 
 if TYPE_CHECKING:
@@ -102,6 +102,18 @@ def step_number(step: object, what: str = "number of a snapshot") -> int:
     if not -(2**63) <= number < 2**63:
         raise _forebay.BadArgument(f"{number} is no {what}; give an integer from -2^63 to 2^63 - 1")
     return number
+
+
+def snapshot_time(time: Any) -> float | None:
+    """The time of a snapshot, which is a plain number."""
+    if time is None or isinstance(time, float):
+        return time
+    try:
+        return float(time)
+    except (TypeError, ValueError):
+        raise _forebay.BadArgument(
+            f"time = {time!r} is not the time of a snapshot; give a number, of a quantity its value in the unit of the run"
+        ) from None
 
 
 def _extents(name: str, value: int | Sequence[int] | None) -> list[int] | None:
@@ -188,6 +200,7 @@ class Snapshot:
         overlap: Literal["refuse", "equal", "last"] = "refuse",
         fill: complex | None = None,
         compress: Literal["gzip"] | None = None,
+        as_dtype: DTypeLike | None = None,
     ) -> None:
         """Copies an array into the snapshot; it is yours again when this returns.
 
@@ -212,18 +225,23 @@ class Snapshot:
         ``compress="gzip"`` makes the file smaller: chunks of about a megabyte are compressed behind the program's back, by
         threads that run when nobody else wants the processor, and h5py, netCDF and MATLAB read them as they read others. What
         does not become smaller by a twentieth, and less than 64 KiB, is kept as it is. Not together with ``overlap``.
+        ``as_dtype``: keeps the array with less precision, ``"f4"`` for one of ``f8``. It is converted while it is copied,
+        rounded to the nearest: ``f8`` as ``f4`` or ``f2``, ``f4`` as ``f2``, ``c16`` as ``c8``, and integers as shorter ones, if every
+        value is one of these. The attribute ``original_dtype`` has the dtype that it had. Finite values that are infinite
+        there are counted, ``stats()["lost_range"]``, and told.
 
         A ``datetime64`` is kept as integers with the units of CF, such as ``"seconds since 1970-01-01"``.
 
-        Raises ``Conflict`` (another coordinate, or length, of an axis of that name beside it), ``BadArgument`` (a dtype that is not kept, a name used twice), ``Full`` (a step
+        Raises ``Conflict`` (another coordinate, or length, of an axis of that name beside it), ``BadArgument`` (a dtype that is not kept, a name used twice, an integer that ``as_dtype`` does not hold), ``Full`` (a step
         larger than all buffers whose policy is to drop), ``ServerLost`` (the owner of the run died).
         """
         where = _where(offset, shape, overlap, compress)
         attrs, units = unit_in(attrs, units)
         array, units = measured(array, units)
         is_plain = dims is None and coords is None and attrs is None and fill is None
-        about = None if is_plain else said(array, dims, coords, attrs, fill)
-        self._native.put(name, array, units or "", where, about)
+        kept = None if as_dtype is None else dtype_name(as_dtype)
+        about = None if is_plain else said(array, dims, coords, attrs, fill, kept)
+        self._native.put(name, array, units or "", where, about, kept)
 
     def mesh(
         self,
@@ -242,12 +260,13 @@ class Snapshot:
         overlap: Literal["refuse", "equal", "last"] = "refuse",
         fill: complex | None = None,
         compress: Literal["gzip"] | None = None,
+        as_dtype: DTypeLike | None = None,
     ) -> None:
         """Puts a field on a regular mesh: readers of openPMD, VTK and ParaView find it in the file of the step.
 
         ``values``: an array, or one for each component, ``{"x": Ex, "y": Ey}``. The component ``x`` of the mesh ``E`` is the
         array ``E_x`` of the snapshot, and ``snapshot["E"]`` gives all of them. ``units``, ``offset``, ``shape``, ``dims``,
-        ``coords``, ``attrs``, ``overlap``, ``fill`` and ``compress`` as in :meth:`put`; without ``dims`` the axes are ``x``, ``y`` and ``z``. ``spacing``,
+        ``coords``, ``attrs``, ``overlap``, ``fill``, ``compress`` and ``as_dtype`` as in :meth:`put`; without ``dims`` the axes are ``x``, ``y`` and ``z``. ``spacing``,
         ``origin``: distance and beginning of the points along each axis, as ``coords`` say it, else 1 and 0.
         ``position``: where in its cell the field is, as a part of the spacing from 0 to less than 1, for all components
         or for each.
@@ -258,11 +277,12 @@ class Snapshot:
         attrs, units = unit_in(attrs, units)
         given = components_of(name, values, position)
         n = axes_of(given[0][1])
+        kept = None if as_dtype is None else dtype_name(as_dtype)
         components = []
         for component, array, own in given:
             numbers, unit = measured(array, units)
-            about = said(numbers, dims, coords, attrs, fill)
-            components.append((component, numbers, per_axis("position", own, n), unit or "", about))
+            about = said(numbers, dims, coords, attrs, fill, kept)
+            components.append((component, numbers, per_axis("position", own, n), unit or "", about, kept))
         everywhere = None if isinstance(position, Mapping) else position
         self._native.mesh(name, components, points(n, spacing, origin, everywhere), where)
 
@@ -276,6 +296,7 @@ class Snapshot:
         offset: int | Literal["append"] | None = None,
         shape: int | None = None,
         compress: Literal["gzip"] | None = None,
+        as_dtype: DTypeLike | Mapping[str, DTypeLike] | None = None,
         **records: ArrayLike | Mapping[str, ArrayLike],
     ) -> None:
         """Puts a species of particles: readers of openPMD, VTK and ParaView find it in the file of the step.
@@ -285,16 +306,22 @@ class Snapshot:
         particles, as ``mass``. The component ``x`` of the record ``position`` is the array ``NAME/position/x`` of the
         snapshot, and ``snapshot[NAME]`` gives all of them. ``units`` and ``attrs``: by record, as in :meth:`put`.
         Each rank gives its own particles: ``offset="append"``, or ``offset``, the index of its first one, and ``shape``,
-        the number of all. ``compress`` as in :meth:`put`.
+        the number of all. ``compress`` as in :meth:`put`. ``as_dtype``: keeps records with less precision, as in :meth:`put`:
+        all arrays of its kind that have more, ``"f4"`` those of ``f8``, or by record, ``{"momentum": "f2", "id": "u4"}``.
 
         Raises ``Conflict`` and ``BadArgument`` as :meth:`put` does.
         """
         where = _where(offset, shape, compress=compress)
         arrays = []
-        for record, component, values in records_of(name, {"position": position, **records}, units, attrs):
+        by_record = as_dtype if isinstance(as_dtype, Mapping) else None
+        for record, component, values in records_of(
+            name, {"position": position, **records}, units, attrs, by_record
+        ):
             more, unit = unit_in((attrs or {}).get(record), (units or {}).get(record))
             numbers, unit = measured(values, unit)
-            arrays.append((record, component, numbers, unit or "", said(numbers, None, None, more)))
+            kept = kept_as(record, numbers, as_dtype)
+            about = said(numbers, None, None, more, None, kept)
+            arrays.append((record, component, numbers, unit or "", about, kept))
         self._native.particles(name, arrays, where)
 
     def allocate(
@@ -557,6 +584,21 @@ class StoredSnapshot:
     def _repr_html_(self) -> str:
         """For notebooks: its arrays as a tree, with their units."""
         return tree(repr(self)[1:-1], [self.dataset(name) for name in self.names()])
+
+
+class RestartSnapshot(StoredSnapshot):
+    """The snapshot a restart goes on from."""
+
+    def __init__(
+        self, native: _forebay.Kept, parameters: dict[str, Any], finished: bool, passed: Sequence[int] = ()
+    ) -> None:
+        super().__init__(native)
+        self.parameters = parameters
+        """Values of the parameters at that step; :meth:`Run.parameter` restores them."""
+        self.finished = finished
+        """Whether the run had come to its end: nothing is left to do unless it is to go further."""
+        self.passed = list(passed)
+        """Numbers of damaged snapshots that the restart passed over."""
 
 
 class StoredSnapshots(Sequence[StoredSnapshot]):

@@ -16,8 +16,8 @@ import numpy as np
 
 from ._forebay import BadArgument, Conflict
 from ._foreign import Heads, foreign, interval
-from ._run import RestartSnapshot, Run
-from ._snapshots import Snapshot
+from ._run import Run
+from ._snapshots import RestartSnapshot, Snapshot
 
 foreign("ase", "ase", "forebay.ase")
 _units = foreign("ase.units", "ase", "forebay.ase")

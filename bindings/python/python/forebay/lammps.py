@@ -20,8 +20,8 @@ import numpy as np
 
 from ._forebay import BadArgument, Conflict
 from ._foreign import alone, foreign, interval
-from ._run import RestartSnapshot, Run
-from ._snapshots import Snapshot
+from ._run import Run
+from ._snapshots import RestartSnapshot, Snapshot
 from ._tables import Table
 from ._watch import Parameter
 

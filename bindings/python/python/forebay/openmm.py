@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._foreign import Heads, foreign, interval
-from ._run import RestartSnapshot, Run
-from ._snapshots import Snapshot
+from ._run import Run
+from ._snapshots import RestartSnapshot, Snapshot
 from ._watch import Parameter
 
 _mm = foreign("openmm", "openmm", "forebay.openmm")

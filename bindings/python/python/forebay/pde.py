@@ -16,8 +16,8 @@ import numpy as np
 from ._forebay import BadArgument, Conflict
 from ._foreign import Heads, foreign
 from ._foreign import interval as steps_between
-from ._run import RestartSnapshot, Run
-from ._snapshots import Snapshot
+from ._run import Run
+from ._snapshots import RestartSnapshot, Snapshot
 from ._tables import Table
 
 _pde = foreign("pde", "py-pde", "forebay.pde")

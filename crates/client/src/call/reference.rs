@@ -271,6 +271,11 @@ impl Reference {
         self.alive()?;
         let strided = self.part(part)?;
         let given = data.meta();
+        if data.original().is_some() {
+            return Err(Error::bad(
+                "only arrays of snapshots are kept with less precision; convert it before",
+            ));
+        }
         if (given.dtype, given.shape) != (self.0.meta.dtype, *strided.shape()) {
             let (dtype, shape) = (self.0.meta.dtype, strided.shape());
             return Err(Error::bad(format!(

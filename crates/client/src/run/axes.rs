@@ -7,12 +7,11 @@ use std::collections::{HashMap, HashSet};
 use forebay_types::record::Place;
 use forebay_types::{
     ArrayMeta, Code, DType, Description, Error, Order, Result, Unit, attribute_among, axes, axis_path,
-    crc32c, uniform,
+    crc32c, limits, uniform,
 };
 use serde_json::{Map, Value};
 
 use super::View;
-use super::step::check_unit;
 
 /// What an array of a snapshot says of itself.
 #[derive(Clone, Copy, Debug)]
@@ -413,4 +412,15 @@ fn laid_over(mut said: Description, changed: &Map<String, Value>) -> Description
         };
     }
     said
+}
+
+/// A unit is short.
+pub fn check_unit(units: &str) -> Result<()> {
+    if units.len() > limits::UNIT_BYTES || units.chars().any(char::is_control) {
+        return Err(Error::bad(format!(
+            "the unit {units:?} is longer than {} bytes or has control characters; write for example \"m/s\"",
+            limits::UNIT_BYTES
+        )));
+    }
+    Ok(())
 }

@@ -95,6 +95,8 @@ pub struct Core {
     pub late: RwLock<(LateErrors, Option<Warn>)>,
     /// What other readers of meshes and particles do not get, as far as it was said.
     pub remarked: Mutex<HashSet<String>>,
+    /// What every snapshot has.
+    pub(super) constants: Mutex<Vec<Arc<super::constants::Constant>>>,
 }
 
 /// A snapshot being taken.
@@ -133,6 +135,8 @@ pub struct Counts {
     pub snapshot_bytes: AtomicU64,
     pub put_bytes: AtomicU64,
     pub overflow_bytes: AtomicU64,
+    /// Finite values that became infinite with less precision.
+    pub lost_range: AtomicU64,
     pub waited_ns: AtomicU64,
     /// The fastest copy of at least [`TELLING`] bytes, in nanoseconds a MiB; 0 before one.
     pub copy_ns: AtomicU64,

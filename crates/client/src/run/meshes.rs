@@ -7,7 +7,6 @@ use forebay_types::record::Place;
 use forebay_types::{ArrayMeta, Constant, Description, Error, Mesh, Number, Result, Shape, Species, axes};
 
 use super::View;
-use super::axes::About;
 use super::step::{Allocated, ArrayOptions, StepWriter};
 
 /// What axes of a mesh are called that have no names.
@@ -58,9 +57,7 @@ struct Made {
 
 impl Made {
     fn options<'a>(&'a self, given: &ArrayOptions<'a>) -> ArrayOptions<'a> {
-        let coordinates = given.about.map_or(&[][..], |about| about.coordinates);
-        let about = About { description: &self.description, coordinates };
-        ArrayOptions { about: Some(about), ..*given }
+        given.saying(&self.description)
     }
 }
 

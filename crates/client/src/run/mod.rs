@@ -9,7 +9,9 @@
 //! | `down` | answers, acts of steering and late errors out of the down ring |
 //! | `room` | blocks of the arena and of overflow segments |
 //! | `step`, `numbers` | taking a snapshot, whole or in pieces; which number it may have |
+//! | `constants` | arrays that are put once a run, and that every snapshot has |
 //! | `meshes` | meshes and species of particles, as the arrays that they are made of |
+//! | `view`, `narrow` | arrays as the program has them; with less precision |
 //! | `looping`, `ending` | the loop head; when the run is to end before its last step |
 //! | `steer` | parameters and callbacks at the same step in all ranks |
 //! | `diagram`, `reduce` | curves through triple buffers, thinned and reduced at the source |
@@ -18,6 +20,7 @@
 //! block. From then on it is the owner's. This module knows neither the store nor its files.
 
 mod axes;
+mod constants;
 mod core;
 mod diagram;
 mod down;
@@ -26,6 +29,7 @@ mod life;
 mod log;
 mod looping;
 mod meshes;
+mod narrow;
 mod numbers;
 mod open;
 mod patience;
@@ -38,6 +42,7 @@ mod step;
 mod view;
 
 pub use axes::{About, Coordinate};
+pub use constants::ConstantOptions;
 pub use core::{Check, Warn};
 pub use diagram::Diagram;
 pub(crate) use down::coded;

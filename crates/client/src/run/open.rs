@@ -114,6 +114,7 @@ impl Session {
             heed: AtomicU8::default(),
             late: RwLock::default(),
             remarked: Mutex::default(),
+            constants: Mutex::default(),
             segment,
             opened,
         };

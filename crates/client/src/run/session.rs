@@ -13,6 +13,7 @@ use forebay_types::{Code, Error, Keep, Name, Result, codec, limits};
 use serde_json::{Map, Value};
 
 use super::View;
+use super::axes::check_unit;
 use super::core::{BODY, Core, FINISH, LEFT, LOOPED, LOOPING, Warn, say, to_json};
 use super::diagram::Diagram;
 use super::ending::Ending;
@@ -22,7 +23,7 @@ use super::numbers::Back;
 use super::open::lies_on_disk;
 use super::room::Placed;
 use super::steer::{Callback, Parameter};
-use super::step::{StepWriter, check_unit};
+use super::step::StepWriter;
 
 /// What may go with a put.
 #[derive(Clone, Copy, Debug, Default)]
@@ -81,12 +82,12 @@ impl Session {
 
     /// Stores or replaces a data set; the bytes are copied when it returns.
     pub fn put(&self, name: &str, view: View, options: PutOptions) -> Result<()> {
-        self.send_put(name, view, options, None).map(|_| ())
+        self.send_put(name, view, options, None, limits::SMALL_BYTES).map(|_| ())
     }
 
     /// Stores only if the stored version is that one; returns the new version.
     pub fn put_if_version(&self, name: &str, view: View, options: PutOptions, version: u64) -> Result<u64> {
-        let seq = self.send_put(name, view, options, Some(version))?;
+        let seq = self.send_put(name, view, options, Some(version), limits::SMALL_BYTES)?;
         self.core.ask(&Ask::Version { seq }).map_err(|e| match e.code() {
             // The question was refused; what it asks about stands in the log, as every put.
             Code::Full => Error::new(
@@ -100,12 +101,35 @@ impl Session {
         })
     }
 
-    fn send_put(&self, name: &str, view: View, o: PutOptions, if_version: Option<u64>) -> Result<u64> {
+    /// Stores only what is not there yet, in a file of its own if it has more than so many bytes.
+    pub(super) fn put_new(&self, name: &str, view: View, options: PutOptions, small: usize) -> Result<()> {
+        let seq = self.send_put(name, view, options, Some(0), small)?;
+        self.core.ask::<u64>(&Ask::Version { seq }).map(drop)
+    }
+
+    pub(super) fn core(&self) -> &Core {
+        &self.core
+    }
+
+    /// Sends a put; what has up to `small` bytes travels in the record.
+    fn send_put(
+        &self,
+        name: &str,
+        view: View,
+        o: PutOptions,
+        if_version: Option<u64>,
+        small: usize,
+    ) -> Result<u64> {
         let core = &*self.core;
         let _visible = core.visible();
         core.enter()?;
         Name::new(name)?;
         check_unit(o.units)?;
+        if view.original().is_some() {
+            return Err(Error::bad(format!(
+                "{name:?} is a data set, and only arrays of snapshots are kept with less precision; convert it before"
+            )));
+        }
         let attrs = o.attrs.map(to_json).transpose()?.unwrap_or_default();
         let bytes = view.nbytes();
         let record = |payload| Record::Put {
@@ -118,11 +142,13 @@ impl Session {
             payload,
         };
         core.counts.put_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-        if bytes <= limits::SMALL_BYTES {
+        if bytes <= small {
             return core.publish(&record(Payload::Inline(&view.bytes())));
         }
         let placed: Placed = core.place_put(name, bytes as u64)?;
-        core.counts.copied(bytes as u64, || view.fill(&placed.block, 0));
+        core.counts.copied(bytes as u64, || {
+            let _ = view.fill(&placed.block, 0);
+        });
         core.publish(&record(Payload::Block(placed.reference())))
     }
 
@@ -389,6 +415,7 @@ impl Session {
         stats.insert("snapshot_bytes".into(), count(&counts.snapshot_bytes));
         stats.insert("put_bytes".into(), count(&counts.put_bytes));
         stats.insert("overflow_bytes".into(), count(&counts.overflow_bytes));
+        stats.insert("lost_range".into(), count(&counts.lost_range));
         stats.insert("written_bytes".into(), word(word::WRITTEN_BYTES).into());
         stats.insert("buffer_bytes".into(), capacity.into());
         stats.insert("high_water_bytes".into(), high_water.into());

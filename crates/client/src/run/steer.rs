@@ -146,7 +146,7 @@ impl Core {
         self.enter()?;
         self.follow()?;
         Name::new(declared.name.as_str())?;
-        super::step::check_unit(&declared.units)?;
+        super::axes::check_unit(&declared.units)?;
         declared.check_declared()?;
         let default = declared.value.clone();
         let mut state = self.steer.lock();

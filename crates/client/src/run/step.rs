@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use forebay_types::control::{Ask, Heads, WhenFull, word};
 use forebay_types::record::{Payload, Place, Record, StepBlock};
 use forebay_types::watch::level::WARNING;
-use forebay_types::{ArrayMeta, Code, Compression, Description, Error, Name, Result, limits};
+use forebay_types::{ArrayMeta, Code, Compression, DType, Description, Error, Name, Result, limits};
 use serde_json::{Map, Value};
 
 use super::View;
-use super::axes::{About, Axes, KnownArray};
+use super::axes::{About, Axes, KnownArray, check_unit};
 use super::core::{Core, OpenStep, WAYS_OUT};
 use super::room::Placed;
 
@@ -41,6 +41,21 @@ pub struct ArrayOptions<'a> {
 impl Default for ArrayOptions<'_> {
     fn default() -> Self {
         ArrayOptions { units: "", place: Place::Whole, about: None, compress: None }
+    }
+}
+
+impl<'a> ArrayOptions<'a> {
+    /// What it says of itself, with the type that its elements had.
+    fn noting(&self, original: DType) -> Description {
+        let mut description = self.about.map_or_else(Description::default, |a| a.description.clone());
+        description.reduced_from(original);
+        description
+    }
+
+    /// The same with another description.
+    pub(super) fn saying(self, description: &'a Description) -> ArrayOptions<'a> {
+        let coordinates = self.about.map_or(&[][..], |about| about.coordinates);
+        ArrayOptions { about: Some(About { description, coordinates }), ..self }
     }
 }
 
@@ -252,6 +267,11 @@ impl StepWriter {
     pub fn put(&self, name: &str, view: View, piece: ArrayOptions) -> Result<()> {
         let _visible = self.core.visible();
         self.core.enter()?;
+        let noted = view.original().map(|original| piece.noting(original));
+        let piece = match &noted {
+            Some(description) => piece.saying(description),
+            None => piece,
+        };
         let mut state = self.lock();
         if !self.admit(&mut state, name, view.meta(), &piece)? || !self.taken {
             return Ok(());
@@ -338,17 +358,18 @@ impl StepWriter {
             })
         };
         if bytes <= limits::INLINE_BYTES as u64 {
-            self.core.publish(&block(0, Payload::Inline(&view.bytes())))?;
+            let (elements, lost) = view.bytes_and_lost();
+            self.core.publish(&block(0, Payload::Inline(&elements)))?;
             state.records += 1;
-            return Ok(true);
+            return self.tell_lost(name, &view, lost).map(|()| true);
         }
-        let mut part = 0;
+        let (mut part, mut lost) = (0, 0);
         while part < bytes {
             let Some(placed) = self.place(name, bytes - part, true)? else {
                 return self.give_up(state, Phase::Dropped).map(|()| false);
             };
             let end = part + placed.block.len();
-            self.core.counts.copied(end - part, || view.fill(&placed.block, part as usize));
+            self.core.counts.copied(end - part, || lost += view.fill(&placed.block, part as usize));
             self.core.publish(&block(part, Payload::Block(placed.reference())))?;
             self.core.rooms().of_step += 1;
             state.records += 1;
@@ -356,7 +377,21 @@ impl StepWriter {
         }
         state.bytes += bytes;
         self.core.expect(state.bytes);
-        Ok(true)
+        self.tell_lost(name, &view, lost).map(|()| true)
+    }
+
+    /// Counts finite values that have become infinite, and tells people.
+    fn tell_lost(&self, name: &str, view: &View, lost: u64) -> Result<()> {
+        if lost == 0 {
+            return Ok(());
+        }
+        self.core.counts.lost_range.fetch_add(lost, Ordering::Relaxed);
+        let text = format!(
+            "snapshot {}: {lost} finite values of {name:?} are beyond {}, as which it is kept, and are infinite there",
+            self.step,
+            view.meta().dtype
+        );
+        self.core.remark_once(WARNING, text)
     }
 
     /// A place in the arena for an array; it becomes part of the snapshot at its end.
@@ -421,6 +456,7 @@ impl StepWriter {
             return Ok(false);
         }
         check_piece(name, meta, piece)?;
+        self.core.beside_constants(name)?;
         let held = KnownArray::of(meta, &piece.place);
         if let Some(about) = &piece.about {
             state.axes.check(name, meta, &piece.place, about, &state.names, &state.groups)?;
@@ -540,6 +576,9 @@ impl StepWriter {
             state.phase = Phase::Ended;
             return Ok(());
         }
+        if !self.bear_constants(state)? {
+            return Ok(());
+        }
         while let Some(r) = state.reserved.pop_front() {
             let record = Record::StepBlock(StepBlock {
                 step: self.step,
@@ -572,6 +611,21 @@ impl StepWriter {
             return vouched;
         }
         Ok(())
+    }
+
+    /// The constants of the run are in it, too; false when the snapshot is given up for one.
+    fn bear_constants(&self, state: &mut State) -> Result<bool> {
+        for constant in self.core.constants_at(self.step) {
+            if let Some((view, place)) = constant.copy()?
+                && !self.send(state, &constant.name, view, &constant.units, place)?
+            {
+                return Ok(false);
+            }
+            if let Some(record) = constant.says(self.step) {
+                self.core.publish(&record)?;
+            }
+        }
+        Ok(true)
     }
 
     /// Gives it up, as if it had never begun. After its end this does nothing.
@@ -685,7 +739,7 @@ fn groups(name: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Names at the root of a step that are ours, or those of formats.
-const TAKEN: [&str; 3] = ["forebay", "data", "VTKHDF"];
+pub(super) const TAKEN: [&str; 3] = ["forebay", "data", "VTKHDF"];
 
 fn check_piece(name: &str, meta: &ArrayMeta, piece: &ArrayOptions) -> Result<()> {
     Name::new(name)?;
@@ -733,21 +787,10 @@ fn check_piece(name: &str, meta: &ArrayMeta, piece: &ArrayOptions) -> Result<()>
     }
 }
 
-/// A unit is short.
-pub fn check_unit(units: &str) -> Result<()> {
-    if units.len() > limits::UNIT_BYTES || units.chars().any(char::is_control) {
-        return Err(Error::bad(format!(
-            "the unit {units:?} is longer than {} bytes or has control characters; write for example \"m/s\"",
-            limits::UNIT_BYTES
-        )));
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use forebay_types::{DType, Shape};
+    use forebay_types::Shape;
 
     #[test]
     fn a_piece_that_leaves_the_whole_is_refused_before_it_is_sent() {

@@ -1,5 +1,6 @@
 //! Data sets outside steps: small ones are blobs in the catalog, large ones files it points to.
 
+use super::constants::referred;
 use super::sql_error;
 use crate::layout::Layout;
 use crate::stepfile::Manifest;
@@ -311,16 +312,24 @@ pub fn remove_data(conn: &Connection, pattern: &str, set: Option<i64>) -> Result
     Ok((rows.len(), files))
 }
 
-/// The files of all data sets that have one.
+/// The files of all data sets that have one, and those that steps refer to.
 pub(crate) fn data_files(conn: &Connection) -> Result<HashSet<String>> {
-    conn.prepare("SELECT file FROM fb_data WHERE file IS NOT NULL")
+    let mut files: HashSet<String> = conn
+        .prepare("SELECT file FROM fb_data WHERE file IS NOT NULL")
         .and_then(|mut s| s.query_map((), |r| r.get(0))?.collect())
-        .map_err(|e| sql_error("the catalog cannot be read", e))
+        .map_err(|e| sql_error("the catalog cannot be read", e))?;
+    files.extend(referred(conn)?);
+    Ok(files)
 }
 
-/// Whether a row still points to a file; copies share theirs.
-pub(crate) fn used(conn: &Connection, file: &str) -> bool {
+/// Whether a row points to a file.
+fn is_listed(conn: &Connection, file: &str) -> bool {
     conn.query_row("SELECT 1 FROM fb_data WHERE file = ?1 LIMIT 1", [file], |_| Ok(())).is_ok()
+}
+
+/// Whether a row still points to a file, for copies share theirs, or a step refers to it.
+pub(crate) fn used(conn: &Connection, file: &str) -> bool {
+    is_listed(conn, file) || referred(conn).is_ok_and(|files| files.iter().any(|other| other == file))
 }
 
 /// Gives a data set the number, type and place that its file says; one that stands under that number already
@@ -399,7 +408,7 @@ fn transfer(conn: &Connection, from: &str, to: &str, sql: &str) -> Result<usize>
 pub fn adopt_set(conn: &Connection, layout: &Layout, file: &str, m: &Manifest) -> Result<Option<String>> {
     let (Some((set, _)), Some(e)) = (m.set, m.data.first()) else { return Ok(None) };
     // One that was renamed since it was put has its row under the other name.
-    if used(conn, file) {
+    if is_listed(conn, file) {
         return Ok(None);
     }
     let is_there = |file: &String| layout.file(file).is_ok_and(|path| path.exists());

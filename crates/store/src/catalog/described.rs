@@ -3,7 +3,7 @@
 
 use super::sql_error;
 use crate::stepfile::Manifest;
-use forebay_types::{Code, Description, Error, Result};
+use forebay_types::{Code, Description, Error, ORIGINAL_DTYPE, Result};
 use rusqlite::{Connection, OptionalExtension, params};
 
 fn failed(e: rusqlite::Error) -> Error {
@@ -43,6 +43,30 @@ pub(super) fn forget_described(conn: &Connection, step: i64) -> Result<()> {
 /// Steps behind this one are not listed any more.
 pub(super) fn forget_described_behind(conn: &Connection, last: i64) -> Result<()> {
     conn.execute("DELETE FROM fb_described WHERE step > ?1", [last]).map(drop).map_err(failed)
+}
+
+/// The arrays of a step that were kept with less precision, for people; none where there is none.
+pub fn reduced_arrays(conn: &Connection, step: i64) -> Result<Option<String>> {
+    let all = format!(
+        "SELECT name, json_extract(description, '$.attrs.{ORIGINAL_DTYPE}') AS was FROM fb_described
+         WHERE step = ?1 AND was IS NOT NULL ORDER BY name"
+    );
+    let found: Vec<String> = conn
+        .prepare_cached(&all)
+        .and_then(|mut s| {
+            let one =
+                |r: &rusqlite::Row| Ok(format!("{:?} ({})", r.get::<_, String>(0)?, r.get::<_, String>(1)?));
+            s.query_map([step], one)?.collect()
+        })
+        .map_err(failed)?;
+    let (first, more) = found.split_at(found.len().min(5));
+    let rest = if more.is_empty() { String::new() } else { format!(" and {} others", more.len()) };
+    Ok((!first.is_empty()).then(|| {
+        format!(
+            "arrays of step {step} are kept with less precision than the program gave them: {}{rest}",
+            first.join(", ")
+        )
+    }))
 }
 
 /// What an array of a step says of itself.

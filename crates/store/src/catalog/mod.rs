@@ -8,6 +8,7 @@
 
 mod alike;
 mod anew;
+mod constants;
 mod custody;
 mod cut;
 mod damaged;
@@ -50,6 +51,7 @@ pub use data::{
     data_sets_of, find, put, remove_data, rename_data,
 };
 pub(crate) use data::{adopt_set, data_files, mend_data, rows_of_file, used};
+pub use described::reduced_arrays;
 pub use descriptors::{attributes, set_attributes, unit_and_attrs};
 pub use failed::{FailedAttempt, failed_attempts, forget_attempt, note_attempt};
 pub use generation::Noted;

@@ -314,6 +314,7 @@ fn add_step_data(conn: &Connection, m: &Manifest) -> Result<()> {
     serials::learn(conn, m)?;
     super::together::learn_heads(conn, m)?;
     super::described::describe_step(conn, m)?;
+    super::constants::refer(conn, m)?;
     let mut statement = conn
         .prepare_cached("INSERT INTO fb_step_data VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)")
         .map_err(broken)?;

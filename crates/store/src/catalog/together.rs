@@ -2,6 +2,7 @@
 //! step, and they close the run as finished. A *life* goes from the first rank that opens the run
 //! until the last one has left, deaths of owners included.
 
+use super::described::reduced_arrays;
 use super::histories::{self, begin_anew, take_back, take_back_of};
 use super::marks::damaged_behind;
 use super::partial::{self, RANKS_OWN};
@@ -136,7 +137,7 @@ pub type Back = (Option<Restarted>, Vec<i64>, bool);
 /// takes the run back, the others follow and nothing is removed twice.
 ///
 /// Steps that are marked as damaged are passed over, and put aside as those behind a checkpoint are: their
-/// numbers are free. With `strict` they are an error.
+/// numbers are free. With `strict` they are an error, and so are arrays that were kept with less precision.
 pub fn go_back(conn: &Connection, session: u64, tag: Option<&str>, strict: bool) -> Result<Back> {
     let (rank, _) = rank_and_size(conn, session)?;
     let round: i64 = conn
@@ -165,7 +166,17 @@ pub fn go_back(conn: &Connection, session: u64, tag: Option<&str>, strict: bool)
             } else {
                 aside = pass_over(conn, strict)?;
             }
-            let back = match restart(conn)? {
+            let found = restart(conn)?;
+            if strict
+                && let Some(back) = &found
+                && let Some(text) = reduced_arrays(conn, back.step)?
+            {
+                return Err(Error::new(
+                    Code::Conflict,
+                    format!("{text}; a strict restart goes on from none of these, without strict it does"),
+                ));
+            }
+            let back = match found {
                 // The run begins anew: nothing of it is left that was sound, and what it wrote is made again.
                 None if !aside.is_empty() || !finished(conn)? => begin_anew(conn).map(|()| None)?,
                 // What is behind it is made again. The results of a finished run stay until somebody does that.

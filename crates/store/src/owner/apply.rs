@@ -471,6 +471,11 @@ fn request(
             {
                 remark(conn, session, text, effects)?;
             }
+            if let (true, Some(back)) = (is_first, &back)
+                && let Some(text) = catalog::reduced_arrays(conn, back.step)?
+            {
+                warn(conn, session, format!("a restart goes on from them: {text}"), effects)?;
+            }
             effects.push(Effect::WentBack { session, aside, is_first });
             let still = catalog::partial_files(conn)?;
             let gone = partial.into_iter().filter(|kept| !still.contains(kept));

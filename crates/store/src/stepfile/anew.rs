@@ -20,7 +20,7 @@ pub fn write_anew(disk: &Arc<dyn Disk>, path: &Path, m: &Manifest) -> Result<Man
     let unread = |e| Error::io(format!("cannot read {}", path.display()), e);
     let old = std::fs::File::open(path).map_err(unread)?;
     let mut writer = Writer::create(disk.clone(), path)?;
-    for e in &m.data {
+    for e in m.data.iter().filter(|e| e.elsewhere().is_none()) {
         match e.compressed() {
             Some(compress) => writer.lay_chunked(&e.name, &e.meta, &e.units, ChunkedSet::new(compress))?,
             None => writer.add(&e.name, &e.meta, &e.units)?,
@@ -56,8 +56,8 @@ pub fn write_anew(disk: &Arc<dyn Disk>, path: &Path, m: &Manifest) -> Result<Man
         said: m
             .data
             .iter()
-            .filter(|e| !e.about.is_empty())
-            .map(|e| (e.name.clone(), e.about.clone()))
+            .filter(|e| !e.about.is_empty() || e.elsewhere().is_some())
+            .map(|e| (e.name.clone(), e.as_constant().unwrap_or_else(|| e.about.clone())))
             .collect(),
         units: BTreeMap::new(),
     })

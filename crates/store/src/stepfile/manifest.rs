@@ -27,6 +27,9 @@ pub struct Piece {
     /// Where its chunks lie, if it lies in such.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chunks: Option<Chunks>,
+    /// Of a constant of the run: the file that it lies in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
 }
 
 /// The chunks of a piece that was compressed.

@@ -12,6 +12,7 @@ mod boxes;
 mod check;
 mod chunk_grid;
 mod chunked;
+mod constants;
 mod ffi;
 mod foreign;
 mod gathered;

@@ -1,6 +1,7 @@
 //! Writing a file of arrays as its pieces come.
 
 use super::chunked::{ChunkedSet, Load, PieceAt};
+use super::constants;
 use super::grids::grids;
 use super::hdf::Frame;
 use super::place::Hyperslab;
@@ -342,8 +343,10 @@ impl Writer {
             data: self.sets.values().map(Open::as_written).collect(),
         };
         manifest.data.retain(|e| e.name != MANIFEST);
+        let others = facts.said.iter().filter(|(name, _)| !self.sets.contains_key(*name));
+        manifest.data.extend(others.filter_map(|(name, about)| Entry::of_constant(name, about)));
         for e in &mut manifest.data {
-            if let Some(said) = facts.said.get(&e.name) {
+            if let Some(said) = facts.said.get(&e.name).filter(|_| e.elsewhere().is_none()) {
                 e.about.clone_from(said);
             }
             if let Some(units) = facts.units.get(&e.name) {
@@ -465,8 +468,12 @@ impl Writer {
         let zero = Shape::new(&[0])?;
         if !self.described {
             self.join_pieces()?;
-            let grids = grids(&self.tmp, manifest)?;
-            self.framed(|frame, tmp| frame.describe(tmp, manifest, &grids, units))?;
+            let (here, linked) = constants::parted(manifest);
+            let grids = grids(&self.tmp, &here)?;
+            self.framed(|frame, tmp| {
+                frame.describe(tmp, &here, &grids, units)?;
+                constants::link(frame, tmp, &linked)
+            })?;
             self.described = true;
         }
         self.add(MANIFEST, &ArrayMeta::new(DType::Str, shape), "")?;

@@ -80,9 +80,13 @@ impl Step {
     /// What each array says of itself, and what of it cannot be so.
     pub fn descriptions(&self) -> (BTreeMap<String, Description>, Vec<Error>) {
         let mut disputes = self.disputes.clone();
-        let there = self.said.iter().filter(|(name, _)| self.names.contains_key(*name));
+        let is_constant =
+            |by_rank: &BTreeMap<u32, Description>| by_rank.values().any(|d| d.constant.is_some());
+        let there =
+            self.said.iter().filter(|(name, by_rank)| self.names.contains_key(*name) || is_constant(by_rank));
         let mut said: BTreeMap<String, Description> =
             there.map(|(name, by_rank)| (name.clone(), merged(name, by_rank, &mut disputes))).collect();
+        said.retain(|name, about| about.constant.is_none() || self.has_room_for(name, &mut disputes));
         // Extents of the axes of each group, and whose they are.
         let mut lengths: BTreeMap<String, (u64, String)> = BTreeMap::new();
         for (name, about) in &mut said {
@@ -92,12 +96,41 @@ impl Step {
                 disputes.push(e);
             }
         }
+        said.retain(|name, about| {
+            let meets = |axis: &String| name.strip_prefix(axis.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+            let is_axis = about.constant.is_some() && lengths.keys().any(meets);
+            if is_axis {
+                disputes.push(Error::new(
+                    Code::Conflict,
+                    format!(
+                        "{name:?} is a constant of the run, and is left out for an axis of that name; put the coordinate with coords, or rename one"
+                    ),
+                ));
+            }
+            !is_axis
+        });
         for (name, about) in said.iter_mut().filter(|(_, about)| about.filled.is_some()) {
             about.filled = self.names.get(name).map(|n| n.pieces.missing(&n.meta));
         }
         self.join_meshes(&mut said, &mut disputes);
         said.retain(|_, about| !about.is_empty());
         (said, disputes)
+    }
+
+    /// Whether no rank has put an array where a constant of the run is to be.
+    fn has_room_for(&self, constant: &str, disputes: &mut Vec<Error>) -> bool {
+        let is_above =
+            |group: &str, name: &str| name.strip_prefix(group).is_some_and(|rest| rest.starts_with('/'));
+        let meets =
+            |name: &&String| *name == constant || is_above(constant, name) || is_above(name, constant);
+        let Some(other) = self.names.keys().find(meets) else { return true };
+        disputes.push(Error::new(
+            Code::Conflict,
+            format!(
+                "{constant:?} is a constant of the run, and is left out for the array {other:?}; rename one"
+            ),
+        ));
+        false
     }
 
     /// The components of a mesh are those that lie on the grid of its first one.
@@ -196,6 +229,9 @@ fn merged(name: &str, by_rank: &BTreeMap<u32, Description>, disputes: &mut Vec<E
             }
         }
         all.filled = all.filled.or(said.filled);
+        if adopt(&mut all.constant, &said.constant) {
+            differ("the bytes".to_owned(), *rank, dims_of);
+        }
         if adopt(&mut all.mesh, &said.mesh) {
             differ("spacing, origin and position".to_owned(), *rank, dims_of);
         }
