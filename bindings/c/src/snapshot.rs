@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use forebay::{
-    About, Allocated, ArrayMeta, ArrayOptions, Code, Compression, ConstantOptions, Coordinate, DType, Description,
-    Error, Grid, Kept, Overlap, Place, Result, Snapshot, View, attribute_among, attribute_of_array, unit_among,
+    About, Allocated, ArrayMeta, ArrayOptions, Code, Compression, ConstantOptions, Coordinate, DType,
+    Description, Error, Grid, Kept, Overlap, Place, Result, Snapshot, View, attribute_among,
+    attribute_of_array, unit_among,
 };
 
 use crate::arrays::{Given, fb_array};

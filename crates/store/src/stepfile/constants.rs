@@ -17,7 +17,8 @@ impl Entry {
     pub(super) fn of_constant(name: &str, about: &Description) -> Option<Entry> {
         let Elsewhere { file, offset, crc32c, meta, units } = *about.constant.clone()?;
         let shape = meta.shape.extents().to_vec();
-        let piece = Piece { offset: vec![0; shape.len()], shape, crc32c, file: Some(file), ..Piece::default() };
+        let piece =
+            Piece { offset: vec![0; shape.len()], shape, crc32c, file: Some(file), ..Piece::default() };
         let about = Description { constant: None, ..about.clone() };
         Some(Entry { name: name.to_owned(), meta, units, offset, pieces: vec![piece], about })
     }
