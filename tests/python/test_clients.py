@@ -202,7 +202,7 @@ def test_a_client_outlives_the_program_of_the_run_and_stands_beside_the_next_one
     ended(ranks[0])
     anew = place.python(RANKS, run_dir, "w", stdin=subprocess.PIPE)
     hear(anew, "open")
-    with pytest.raises(fb.Conflict, match="began it anew.*open it again"):
+    with pytest.raises(fb.Conflict, match=r"began it anew.*open it again"):
         run.flush()
     go([anew], 0, 1, 2, 3)
     ended(anew)
