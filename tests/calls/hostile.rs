@@ -209,7 +209,7 @@ fn a_client_of_another_version_is_told_both_versions() {
     let info = world.client().services().unwrap()[0].servers[0].clone();
     let header = Header { json: 2, ..Header::new(forebay_link::frame::kind::HELLO, 0) };
     let mut hello = [&header.encode()[..], b"{}"].concat();
-    hello[4] = 9;
+    hello[4] = 99;
     let sum = forebay_types::crc32c(&hello[..60]);
     hello[60..64].copy_from_slice(&sum.to_le_bytes());
     let mut socket = UnixStream::connect(&info.socket).unwrap();
@@ -219,7 +219,7 @@ fn a_client_of_another_version_is_told_both_versions() {
     let _ = socket.read_to_end(&mut answer);
     let text = String::from_utf8_lossy(&answer);
     let ours = format!("version {}", forebay_types::control::WIRE_VERSION);
-    assert!(text.contains("version 9") && text.contains(&ours), "{text}");
+    assert!(text.contains("version 99") && text.contains(&ours), "{text}");
 }
 
 #[test]

@@ -87,9 +87,9 @@ def test_bytes_that_a_snapshot_refers_to_stay_whatever_becomes_of_the_data_set(
 ) -> None:
     with fb.open(run_dir) as run:
         run.constant("masses", MASSES)
-        take(run, 1)
         run.put("masses", MASSES + 1)
         run.flush()
+        take(run, 1)
     with fb.open(run_dir) as run:
         run.delete("masses")
         run.flush()

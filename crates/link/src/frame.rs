@@ -257,12 +257,12 @@ mod tests {
     #[test]
     fn a_peer_of_another_version_is_told_both_versions() {
         let mut bytes = Header::new(kind::HELLO, 0).encode();
-        bytes[4] = 9;
+        bytes[4] = 99;
         let sum = forebay_types::crc32c(&bytes[..60]);
         bytes[60..].copy_from_slice(&sum.to_le_bytes());
         let error = Header::decode(&bytes, 1 << 20).unwrap_err();
         assert_eq!(error.code(), Code::VersionMismatch);
-        assert!(error.text().contains("version 9"), "{error}");
+        assert!(error.text().contains("version 99"), "{error}");
         assert!(error.text().contains(&format!("program version {WIRE_VERSION}")), "{error}");
     }
 

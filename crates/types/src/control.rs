@@ -389,6 +389,11 @@ pub enum Ask {
         /// The columns, that by which rows are looked up first.
         columns: Vec<String>,
     },
+    /// Have a file of a data set stay whatever becomes of the set: snapshots refer to it. Answer: null.
+    Refer {
+        /// The file, relative to the run.
+        file: String,
+    },
     /// Change rows. Answer: how many.
     Update {
         /// The table.

@@ -275,8 +275,9 @@ static void put_field(struct simulation *s, fb_snapshot *snapshot, const char *n
 /* This rank's particles of a beam, behind those of lower ranks. */
 static void put_particles(fb_snapshot *snapshot, const struct species *beam)
 {
-    const fb_record records[] = {{"position", "x", FB_DENSE(beam->x, FB_F64, beam->n), UNIT_X, NULL},
-                                 {"velocity", "x", FB_DENSE(beam->v, FB_F64, beam->n), UNIT_V, NULL}};
+    const fb_record records[] = {
+        {.name = "position", .component = "x", .values = FB_DENSE(beam->x, FB_F64, beam->n), .units = UNIT_X},
+        {.name = "velocity", .component = "x", .values = FB_DENSE(beam->v, FB_F64, beam->n), .units = UNIT_V}};
     char name[DECK_NAME + 16];
     snprintf(name, sizeof name, "electrons_%s", beam->beam->name);
     check(fb_snapshot_particles(snapshot, name, records, 2, FB_APPEND, NULL));

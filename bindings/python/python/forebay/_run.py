@@ -178,7 +178,7 @@ class Run:
         each snapshot has a link to it. The same bits again are nothing, also when the program is started anew, which
         says it again. Others raise ``Conflict``, but with ``step``, 1 or more: they are the data set of that number, and
         snapshots from that step on have them. One rank says it, the whole of it, or all say the same. Say it between
-        snapshots, and do not delete the data set while snapshots are taken.
+        snapshots. The bytes stay whatever becomes of the data set.
 
         ``units``, ``dims`` and ``attrs`` as in :meth:`Snapshot.put`. h5py and xarray follow the link; what the array says
         beside type, shape and unit is there for Forebay's readers. Raises ``BadArgument`` (a name that is not free).

@@ -3,6 +3,7 @@
 
 use std::sync::{Arc, PoisonError};
 
+use forebay_types::control::Ask;
 use forebay_types::record::{Place, Record};
 use forebay_types::{ArrayMeta, Code, Description, Elsewhere, Error, Name, Result, crc32c};
 
@@ -142,6 +143,8 @@ impl Session {
         let bytes = match file {
             None => bytes.into_owned(),
             Some((file, offset)) => {
+                // Whoever removes the data set from here on leaves the bytes.
+                let () = self.core().ask(&Ask::Refer { file: file.clone() })?;
                 let units = units.clone();
                 description.constant = Some(Box::new(Elsewhere { file, offset, crc32c: sum, meta, units }));
                 Vec::new()

@@ -416,6 +416,7 @@ fn lacks(left: &Left, seq: u64, record: &Record) -> bool {
                     | Ask::SetAttrs { .. }
                     | Ask::Table { .. }
                     | Ask::Index { .. }
+                    | Ask::Refer { .. }
                     | Ask::Update { .. }
                     | Ask::Remove { .. }
                     | Ask::DropStep { .. })

@@ -1,8 +1,9 @@
 //! Files of `data/` that steps refer to: they stay whatever becomes of the data sets that they were. `fb_run` lists them.
 
+use super::data::used;
 use super::sql_error;
 use crate::stepfile::Manifest;
-use forebay_types::Result;
+use forebay_types::{Code, Error, Result};
 use rusqlite::{Connection, OptionalExtension};
 
 const KEY: &str = "constants";
@@ -22,6 +23,19 @@ pub(super) fn refer(conn: &Connection, m: &Manifest) -> Result<()> {
     if files.peek().is_none() {
         return Ok(());
     }
+    add(conn, files)
+}
+
+/// Steps to come will refer to the file of a data set.
+pub fn refer_to(conn: &Connection, file: &str) -> Result<()> {
+    if !used(conn, file) {
+        let text = format!("the data set in {file} was removed just now; say the constant again");
+        return Err(Error::new(Code::NotFound, text));
+    }
+    add(conn, [file].into_iter())
+}
+
+fn add<'a>(conn: &Connection, files: impl Iterator<Item = &'a str>) -> Result<()> {
     let mut known = referred(conn)?;
     let before = known.len();
     for file in files {

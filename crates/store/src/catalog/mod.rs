@@ -43,6 +43,7 @@ pub(crate) use anew::{
     Health, begin, faults, faults_of_tables, fill_up_facts, go_on, is_old, list_unlisted_tables, look,
     make_room_for_facts, own_tables, replace,
 };
+pub use constants::refer_to;
 pub use custody::{Ended, admit, ended, set_site, site, sites, suppose_site};
 pub use cut::{cut_behind, note_cut};
 pub(crate) use damaged::{Old, faults_of_header, garbled};

@@ -451,6 +451,10 @@ fn request(
             catalog::index(conn, table, columns)?;
             json!(null)
         }
+        Ask::Refer { file } => {
+            catalog::refer_to(conn, file)?;
+            json!(null)
+        }
         Ask::Update { table, set, condition, args } => {
             json!(catalog::update(conn, table, set, condition, args)?)
         }

@@ -226,14 +226,14 @@ fn an_impostor_that_reflects_what_it_hears_is_found_out() {
 fn another_version_is_told_both_versions_on_both_sides() {
     let house = House::with(false);
     let mut bytes = frame(kind::HELLO, "{}");
-    bytes[4] = 9;
+    bytes[4] = 99;
     let sum = forebay_types::crc32c(&bytes[..60]);
     bytes[60..64].copy_from_slice(&sum.to_le_bytes());
     let mut socket = house.socket();
     socket.write_all(&bytes).unwrap();
     let (kind, error) = read_frame(&mut socket);
     assert_eq!((kind, error["code"].as_u64()), (kind::ERROR, Some(Code::VersionMismatch as u64)));
-    assert!(error["text"].as_str().unwrap().contains("version 9"), "{error}");
+    assert!(error["text"].as_str().unwrap().contains("version 99"), "{error}");
     assert_eq!(house.refused.recv_timeout(SECOND).unwrap().code(), Code::VersionMismatch);
     let newer = impostor(|_, _| {
         (kind::CHALLENGE, serde_json::json!({"version": WIRE_VERSION + 1, "key": "", "nonce": ""}))
