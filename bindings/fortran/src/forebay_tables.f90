@@ -123,13 +123,13 @@ contains
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
     character(kind=c_char), target :: names(FB_NAME_ROOM, size(columns))
-    type(c_ptr), target :: named(size(columns) + 1)
+    type(c_ptr) :: named(size(columns))
     integer :: i
     do i = 1, size(columns)
       call name_column(columns(i), names(:, i))
       named(i) = c_loc(names(1, i))
     end do
-    call settle(lib_table_index(id(table%at), c_loc(named), size(columns)), stat, errmsg)
+    call settle(lib_table_index(id(table%at), named, size(columns)), stat, errmsg)
   end subroutine fb_table_index
 
   !> Removes the rows where a condition holds, or all.
