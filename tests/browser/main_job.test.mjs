@@ -103,7 +103,8 @@ describe("the main job in a browser", { timeout: 180_000 }, () => {
     await page.fill(".parameter input", "0.05");
     await page.press(".parameter input", "Enter");
     await until("confirmed", async () => (await page.locator(".parameter output").textContent()) === "0.05");
-    assert.match(await page.locator(".parameter .note").textContent(), /applied at step \d+/);
+    const note = page.locator(".parameter .note");
+    await until("told at which step", async () => /applied at step \d+/.test(await note.textContent()));
     await page.close();
   });
 

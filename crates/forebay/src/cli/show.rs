@@ -66,7 +66,9 @@ fn people(out: &Out, d: &DataSet, array: &Array) -> Result<()> {
     if !d.dims.is_empty() {
         out.line(format!("  dims: {}", d.dims.join(", ")))?;
     }
-    if let Some(stats) = print::stats_text(d) {
+    // They are those of the whole.
+    let stats = if array.meta.shape == d.meta.shape { print::stats_text(d) } else { None };
+    if let Some(stats) = stats {
         out.line(format!("  {stats}"))?;
     }
     for (name, value) in &d.attrs {
