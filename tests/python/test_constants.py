@@ -106,12 +106,57 @@ def test_bytes_that_a_snapshot_refers_to_stay_whatever_becomes_of_the_data_set(
         run.snapshots.at(1)["masses"]
 
 
+def test_versions_hold_after_a_restart_that_says_the_first_one_alone(run_dir: Path) -> None:
+    for start in (1, 2):
+        with fb.open(run_dir) as run:
+            run.constant("masses", MASSES, "kg", attrs={"of": "start"})
+            run.constant("kinds", KINDS)
+            if start == 1:
+                take(run, 1)
+                run.constant("masses", 2 * MASSES, "kg", step=3)
+                run.constant("kinds", KINDS[::-1].copy(), step=3)
+                take(run, 2, 3)
+                with pytest.raises(fb.Conflict, match="step = 4 or more"):
+                    run.constant("masses", 3 * MASSES, "kg", step=2)
+            else:
+                run.restart()
+                take(run, 4, 5)
+    with fb.open(run_dir, "r") as run:
+        for step in range(1, 6):
+            snap, is_later = run.snapshots.at(step), step >= 3
+            np.testing.assert_array_equal(snap["masses"], (1 + is_later) * MASSES)
+            np.testing.assert_array_equal(snap["kinds"], KINDS[::-1] if is_later else KINDS)
+
+
+def test_damage_of_a_constant_is_told_when_it_is_said_again_and_by_verify(
+    run_dir: Path, place: Place
+) -> None:
+    with fb.open(run_dir) as run:
+        run.constant("masses", MASSES)
+        take(run, 1)
+    file = next((run_dir / "data").iterdir())
+    whole = file.read_bytes()
+    at = whole.index(MASSES.tobytes())
+    file.write_bytes(whole[: at + 8] + bytes([whole[at + 8] ^ 1]) + whole[at + 9 :])
+    with fb.open(run_dir) as run:
+        run.restart()
+        with pytest.raises(fb.Corrupt, match="put it again"):
+            run.constant("masses", MASSES)
+        run.put("masses", MASSES)
+        run.constant("masses", MASSES)
+        take(run, 2)
+    said = place.command("verify", run_dir, status=1)
+    assert "0000000001.h5" in said and "has another checksum" in said and "0000000002.h5" not in said
+    with fb.open(run_dir, "r") as run:
+        np.testing.assert_array_equal(run.snapshots.at(2)["masses"], MASSES)
+
+
 def test_what_is_no_constant_is_refused(run_dir: Path) -> None:
     with fb.open(run_dir) as run:
         run.constant("masses", MASSES, "kg")
         for other, units, text in (
             (MASSES + 1, "kg", "say with step"),
-            (MASSES, "g", "another unit"),
+            (MASSES, "g", 'unit "kg" there'),
             (MASSES[:2], "kg", "put once"),
         ):
             with pytest.raises(fb.Conflict, match=text):

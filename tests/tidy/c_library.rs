@@ -10,6 +10,7 @@ use crate::tree::{File, files, root};
 /// Where the facade's types have their functions, and which types.
 const SOURCES: &[(&str, &[&str])] = &[
     ("crates/forebay/src/run.rs", &["", "Run"]),
+    ("crates/forebay/src/constants.rs", &["Run"]),
     ("crates/forebay/src/series.rs", &["Run"]),
     ("crates/forebay/src/kept.rs", &["KeptSnapshots", "Kept"]),
     ("crates/forebay/src/table.rs", &["Table"]),

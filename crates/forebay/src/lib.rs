@@ -25,6 +25,7 @@
 
 mod beside;
 mod calls;
+mod constants;
 mod data;
 mod host;
 mod kept;

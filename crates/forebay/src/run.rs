@@ -20,8 +20,8 @@ use crate::owner::Owner;
 use crate::reads::{Reads, of_set};
 use crate::remote::RunPlace;
 use crate::{
-    Array, Checkpoint, ConstantOptions, DataSet, Diagram, DiagramOptions, Kept, KeptSnapshots, Level,
-    MappedArray, OpenOptions, Parameter, ParameterOptions, PutOptions, Restart, Rows, Snapshot, Start, Steps,
+    Array, Checkpoint, DataSet, Diagram, DiagramOptions, Kept, KeptSnapshots, Level, MappedArray,
+    OpenOptions, Parameter, ParameterOptions, PutOptions, Restart, Rows, Snapshot, Start, Steps,
     StepsOptions, Table, TableOptions, View, launcher,
 };
 
@@ -247,45 +247,6 @@ impl Run {
     /// new one; else `Conflict`.
     pub fn put_if_version(&self, name: &str, view: View, options: PutOptions, version: u64) -> Result<u64> {
         self.session()?.put_if_version(name, view, options, version)
-    }
-
-    /// Puts an array once a run: every snapshot that this rank takes from now on has it, under that name. Of up to 4 KiB each
-    /// has a copy; larger ones lie once in `data/`, as a data set of that name, and each snapshot has a link to it. The same
-    /// bits again are nothing, after a restart of the program too. `Conflict` for others; with a step in the options they are
-    /// the data set of that number, and hold from that step on. One rank says it, or all say the same, between snapshots.
-    pub fn constant(&self, name: &str, view: View, options: ConstantOptions) -> Result<()> {
-        let session = self.session()?;
-        session.check_constant(name, &view, &options)?;
-        let stored = || -> Result<Option<DataRow>> {
-            match self.settled()?.ask(&Question::Info { name: name.to_owned(), set: options.step }) {
-                Ok(row) => Ok(Some(row)),
-                Err(e) if e.code() == Code::NotFound => Ok(None),
-                Err(e) => Err(e),
-            }
-        };
-        let mut row = stored()?;
-        if row.is_none() {
-            match session.put_once(name, view, &options) {
-                // Another rank was faster: it is compared with what that one has said.
-                Err(e) if e.code() != Code::Conflict => return Err(e),
-                _ => row = stored()?,
-            }
-        }
-        let row = row.ok_or_else(|| Error::internal(format!("the constant {name:?} is not there")))?;
-        let is_same = row.meta == *view.meta()
-            && row.units == options.units
-            && row.crc == forebay_types::crc32c(&view.bytes());
-        if !is_same {
-            return Err(Error::new(
-                Code::Conflict,
-                format!(
-                    "the run has {name:?} already, {} with other bits or another unit than this one, {}: a constant is put once; leave it as it is, or say with step from which snapshot on the new one holds",
-                    row.meta,
-                    view.meta()
-                ),
-            ));
-        }
-        session.bear(name, view, &options, row.file)
     }
 
     /// Reads a data set, or with a selection only that part of it.

@@ -129,6 +129,12 @@ impl Session {
         self.put_new(name, view, PutOptions { set: o.step, units: o.units, attrs }, COPIED)
     }
 
+    /// Whether snapshots have the version of a constant from that step on.
+    pub fn bears(&self, name: &str, step: i64) -> bool {
+        let all = self.core().constants.lock().unwrap_or_else(PoisonError::into_inner);
+        all.iter().any(|c| (c.name.as_str(), c.from) == (name, step))
+    }
+
     /// Every snapshot from now on has it. It lies there, if it is not in the catalog.
     pub fn bear(
         &self,

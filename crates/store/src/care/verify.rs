@@ -12,7 +12,7 @@ use crate::reader::Reader;
 use crate::stepfile::{Entry, Manifest, Opened, Piece, open_manifest, read_piece};
 use forebay_types::Result;
 use std::cell::Cell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
@@ -83,6 +83,7 @@ pub fn verify_with(dir: &Path, progress: &Progress) -> Result<Report> {
         progress(read.get(), total);
     };
     passed(0);
+    let mut linked = BTreeMap::new();
     for step in &steps {
         let of_catalog = entries(&reader, step.step).and_then(|entries| {
             let of_step =
@@ -95,6 +96,7 @@ pub fn verify_with(dir: &Path, progress: &Progress) -> Result<Report> {
             report.data_sets += entries.len() as u64;
             report.bytes += entries.iter().map(Entry::nbytes).sum::<u64>();
             let mut found = faults_of_step(&layout, &step.file, &entries, &passed);
+            found.extend(entries.iter().filter_map(|e| fault_of_linked(&layout, e, &mut linked)));
             let listed = Listed { row: step, serial, heads, entries: &entries };
             found.extend(faults_of_row(&layout, &listed, found.is_empty()));
             found
@@ -278,6 +280,22 @@ pub(super) fn words_of(layout: &Layout, file: &str, m: &Manifest) -> Vec<String>
         Ok(opened) => opened.unlike(m),
         Err(e) => vec![e.to_string()],
     }
+}
+
+/// What is wrong with the bytes of a constant, which lie in a file that many steps refer to: it is read once.
+fn fault_of_linked(
+    layout: &Layout,
+    e: &Entry,
+    known: &mut BTreeMap<String, Option<String>>,
+) -> Option<String> {
+    let (file, piece) = (e.elsewhere()?, e.pieces.first()?);
+    let looked = || match layout.file(file).map(File::open) {
+        Ok(Ok(opened)) => fault_of_piece(&opened, e, piece),
+        Ok(Err(error)) => Some(error.to_string()),
+        Err(error) => Some(error.to_string()),
+    };
+    let fault = known.entry(file.to_owned()).or_insert_with(looked);
+    fault.as_ref().map(|fault| format!("{:?} lies in {file}: {fault}", e.name))
 }
 
 fn fault_of_piece(file: &File, e: &Entry, p: &Piece) -> Option<String> {
