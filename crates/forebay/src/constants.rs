@@ -34,7 +34,7 @@ impl Run {
         if !is_new {
             self.kept(row)?;
         }
-        session.bear(name, view, &options, row.file.clone())?;
+        session.bear(name, view, &options, row.crc, row.file.clone())?;
         rows.iter().filter(|row| row.set > options.step).try_for_each(|row| self.bear_version(session, row))
     }
 
@@ -89,7 +89,7 @@ impl Run {
         let array = self.kept(row)?;
         let said = Description { attrs: row.attrs.clone(), ..Description::default() };
         let options = ConstantOptions { units: &row.units, description: Some(&said), step: row.set };
-        session.bear(&row.name, View::new(array.meta, &array.bytes)?, &options, row.file.clone())
+        session.bear(&row.name, View::new(array.meta, &array.bytes)?, &options, row.crc, row.file.clone())
     }
 }
 

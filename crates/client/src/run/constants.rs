@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 
 use forebay_types::control::Ask;
 use forebay_types::record::{Place, Record};
-use forebay_types::{ArrayMeta, Code, Description, Elsewhere, Error, Name, Result, crc32c};
+use forebay_types::{ArrayMeta, Code, Description, Elsewhere, Error, Name, Result};
 
 use super::View;
 use super::axes::check_unit;
@@ -135,19 +135,19 @@ impl Session {
         all.iter().any(|c| (c.name.as_str(), c.from) == (name, step))
     }
 
-    /// Every snapshot from now on has it. It lies there, if it is not in the catalog.
+    /// Every snapshot from now on has it. Its bytes have that checksum, and lie there if they are not in the catalog.
     pub fn bear(
         &self,
         name: &str,
         view: View,
         o: &ConstantOptions,
+        sum: u32,
         file: Option<(String, u64)>,
     ) -> Result<()> {
-        let bytes = view.bytes();
-        let (meta, sum, units) = (*view.meta(), crc32c(&bytes), o.units.to_owned());
+        let (meta, units) = (*view.meta(), o.units.to_owned());
         let mut description = o.description.cloned().unwrap_or_default();
         let bytes = match file {
-            None => bytes.into_owned(),
+            None => view.bytes().into_owned(),
             Some((file, offset)) => {
                 // Whoever removes the data set from here on leaves the bytes.
                 let () = self.core().ask(&Ask::Refer { file: file.clone() })?;
