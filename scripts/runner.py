@@ -96,6 +96,7 @@ class House:
                 "FOREBAY_HOME": str(self.base / "home"),
                 "FOREBAY_SHM_PREFIX": self.base.name,
                 "FOREBAY_EXE": str(ROOT / ".venv/bin/forebay"),
+                "FOREBAY_TEST_INSTALLED": str(self.base / "installed"),
                 "TMPDIR": str(self.base / "t"),
                 "PATH": f"{ROOT / '.venv/bin'}:{os.environ.get('PATH', '')}",
                 "PYO3_PYTHON": os.environ.get("PYO3_PYTHON", str(ROOT / ".venv/bin/python")),

@@ -7,19 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from kit import Agent, Home, Kit, install
-from places import alone, common_folder
+from kit import Agent, Home, Kit
+from places import installed
 
 
 @pytest.fixture(scope="session")
 def kit(tmp_path_factory: pytest.TempPathFactory) -> Kit:
-    """The library, installed once for all workers."""
-    common = common_folder(tmp_path_factory)
-    prefix = common / "installed"
-    with alone(common / "install.lock"):
-        # The last file of an installation: without it another worker's was cut short.
-        if not (prefix / "share" / "doc" / "forebay" / "LICENSE-MIT").exists():
-            install(prefix)
+    """The library as it is installed, and the programs of this worker."""
+    prefix = installed(tmp_path_factory)
     # For what the tests themselves ask of the command; programs find it without.
     os.environ["FOREBAY_EXE"] = str(prefix / "bin" / "forebay")
     return Kit(prefix, tmp_path_factory.mktemp("programs"))

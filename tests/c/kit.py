@@ -30,12 +30,6 @@ def functions() -> dict[str, list[str]]:
     return {one.name: [str(p) for p in one.parameters] for one in header.functions().values()}
 
 
-def install(prefix: Path | str, **variables: str) -> str:
-    """`make install` of what was built."""
-    env = {**os.environ, "FOREBAY_BUILT": "1", **variables}
-    return run("make", "--no-print-directory", "install", f"PREFIX={prefix}", env=env, cwd=ROOT, timeout=300)
-
-
 class Kit:
     """The installed library, under a prefix."""
 

@@ -6,7 +6,8 @@ import os
 import subprocess
 from pathlib import Path
 
-from kit import HEADER, PROGRAMS, ROOT, Home, Kit, install, run
+from kit import HEADER, PROGRAMS, ROOT, Home, Kit, run
+from places import install
 
 CMAKE = """
 cmake_minimum_required(VERSION 3.16)

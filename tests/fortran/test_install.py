@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from fortran_kit import FORTRAN, PROGRAMS, Home, Kit, run
-from kit import install
+from places import install
 
 CMAKE = """
 cmake_minimum_required(VERSION 3.16)

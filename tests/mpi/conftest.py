@@ -21,7 +21,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python"))
 
 from likeness import PYTHON, run_to_end
-from places import EXAMPLE, ROOT, Place, _worker_place, run_dir, servers
+from places import EXAMPLE, ROOT, Place, _worker_place, installed, run_dir, servers
 
 __all__ = ["_worker_place", "run_dir"]
 
@@ -55,12 +55,13 @@ def compiled(source: Path, out: Path, *compiler: str) -> Path:
     return out
 
 
-def compiled_fortran(source: Path, out: Path, compiler: str) -> Path:
-    """Builds a program of one source file against the module that lies beside it."""
-    library, modules = out.parent, out.with_name(f"{out.name}.modules")
+def compiled_fortran(source: Path, out: Path, compiler: str, prefix: Path) -> Path:
+    """Builds a program of one source file against the module that is installed under a prefix."""
+    library, modules = prefix / "lib", out.with_name(f"{out.name}.modules")
     modules.mkdir()
-    strict = ["-std=f2018", "-Wall", "-Wextra", "-Werror", "-O2", "-I", library, "-J", modules]
-    libraries = ["-L", library, "-L", TARGET, f"-Wl,-rpath,{library}", "-lforebay_fortran", "-lforebay"]
+    strict = ["-std=f2018", "-Wall", "-Wextra", "-Werror", "-O2", "-I", library / "forebay/fortran"]
+    strict += ["-J", modules]
+    libraries = ["-L", library, f"-Wl,-rpath,{library}", "-lforebay_fortran", "-lforebay"]
     subprocess.run([compiler, *strict, source, *libraries, "-o", out], check=True, timeout=100)
     return out
 
@@ -131,17 +132,9 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="session")
-def fortran(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the Fortran module lies, with the library that it calls."""
-    out = tmp_path_factory.mktemp("fortran")
-    assert (TARGET / "libforebay.so").exists(), (
-        "there is no libforebay.so: cargo build --release -p forebay-c"
-    )
-    (out / "libforebay.so.0").symlink_to(TARGET / "libforebay.so")
-    subprocess.run(
-        [ROOT / "bindings" / "fortran" / "build", out], check=True, capture_output=True, timeout=100
-    )
-    return out
+def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the library and the Fortran module are installed."""
+    return installed(tmp_path_factory)
 
 
 @pytest.fixture(params=["mpich", "openmpi"])

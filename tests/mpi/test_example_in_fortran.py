@@ -17,16 +17,16 @@ MANY = "100000"  # steps: more than any test waits for, and yet an end
 
 
 @pytest.fixture(scope="session")
-def built(fortran: Path) -> dict[str, Path]:
+def built(tmp_path_factory: pytest.TempPathFactory, prefix: Path) -> dict[str, Path]:
     """The example in Fortran: for each launcher, and `alone` without MPI."""
-    made = {}
+    made, out = {}, tmp_path_factory.mktemp("fortran")
     for name, compiler, source in (
         ("alone", "gfortran", "two_stream"),
         ("mpich", "mpifort.mpich", "two_stream_mpi"),
         ("openmpi", "mpifort.openmpi", "two_stream_mpi"),
     ):
         made[name] = compiled_fortran(
-            EXAMPLE / "fortran" / f"{source}.f90", fortran / f"two_stream.{name}", compiler
+            EXAMPLE / "fortran" / f"{source}.f90", out / f"two_stream.{name}", compiler, prefix
         )
     return made
 

@@ -21,13 +21,15 @@ CELLS, STEPS, EVERY = "10,9,8", 60, 20
 
 
 @pytest.fixture(scope="session")
-def heat(tmp_path_factory: pytest.TempPathFactory, fortran: Path) -> dict[str, Path]:
+def heat(tmp_path_factory: pytest.TempPathFactory, prefix: Path) -> dict[str, Path]:
     """The computation: in C for each launcher, and in Fortran for one."""
     out, source = tmp_path_factory.mktemp("heat"), HEAT / "c" / "heat3d.c"
     return {
         "mpich": compiled(source, out / "heat3d.mpich", "mpicc.mpich"),
         "openmpi": compiled(source, out / "heat3d.openmpi", "mpicc.openmpi"),
-        "fortran": compiled_fortran(HEAT / "fortran" / "heat3d.f90", fortran / "heat3d", "mpifort.mpich"),
+        "fortran": compiled_fortran(
+            HEAT / "fortran" / "heat3d.f90", out / "heat3d.fortran", "mpifort.mpich", prefix
+        ),
     }
 
 

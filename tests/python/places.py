@@ -102,6 +102,22 @@ def alone(file: Path) -> Iterator[None]:
         yield
 
 
+def install(prefix: Path | str, **variables: str) -> str:
+    """`make install` of what was built."""
+    env = {**os.environ, "FOREBAY_BUILT": "1", **variables}
+    return run("make", "--no-print-directory", "install", f"PREFIX={prefix}", env=env, cwd=ROOT, timeout=300)
+
+
+def installed(factory: pytest.TempPathFactory) -> Path:
+    """The prefix under which all is installed: once for all workers, and for all stages of one `make test`."""
+    prefix = Path(os.environ.get("FOREBAY_TEST_INSTALLED") or common_folder(factory) / "installed")
+    with alone(prefix.with_name("install.lock")):
+        # The last file of an installation: without it another worker's was cut short.
+        if not (prefix / "share" / "doc" / "forebay" / "LICENSE-MIT").exists():
+            install(prefix)
+    return prefix
+
+
 class Place:
     """Directories and names for one set of processes that know each other only."""
 

@@ -132,6 +132,7 @@ def test_a_group_is_given_up_by_another_thread_and_by_ctrl_c(client: fb.Client) 
 
 
 def test_calls_that_have_failed_are_remembered(client: fb.Client) -> None:
+    client.patience(0.1)
     y, before = np.zeros(3), datetime.now(timezone.utc)
     assert client.failed() == []
     with pytest.raises(fb.RemoteError):

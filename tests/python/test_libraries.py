@@ -374,6 +374,7 @@ def test_a_library_with_a_state_has_a_process_for_each_worker(
 
 def test_a_routine_that_hangs_ends_with_its_supervisor_however_that_ends(own: Served) -> None:
     assert own.client.call("twice", 1.0) == 2
+    own.client.patience(1)
     future = own.client.call_async("hang")
     own.process.kill()
     own.process.wait(20)

@@ -127,6 +127,8 @@ def dies(n):
     for _ in range(2):
         place.forebay("serve", tmp_path / "dies.py")
     client = client_at(place, monkeypatch)
+    assert client.call("dies", 0) == 0
+    client.patience(1)
     tasks = list(client.map("dies", [0, 1], errors="yield"))
     assert tasks[0] == 0
     assert isinstance(tasks[1], fb.NoServer)

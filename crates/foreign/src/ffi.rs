@@ -5,6 +5,7 @@
 #![allow(unsafe_code)]
 
 use std::alloc::Layout;
+use std::cell::Cell;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::io::Write;
 use std::mem::MaybeUninit;
@@ -326,23 +327,47 @@ const CANARY_BYTE: u8 = 0x3f;
 /// What lies in the slack behind memory, usually and for a second look.
 pub(crate) const SLACK: [u8; 2] = [CANARY_BYTE, 0xbf];
 
+/// Mappings that are kept for the next arrays, and the bytes of the largest.
+const SPARES: usize = 64;
+const LARGEST_SPARE: usize = 1 << 20;
+
+thread_local! {
+    /// Mappings that were given back: the next call wants the same sizes, and three system calls take longer than
+    /// most calls with small arguments.
+    static SPARE: Cell<Vec<(NonNull<u8>, usize)>> = const { Cell::new(Vec::new()) };
+}
+
 impl Guarded {
     /// Between its end and the page there are so many bytes of that kind.
     pub fn new(bytes: usize, slack: usize, behind: u8) -> Option<Guarded> {
         let page = rustix::param::page_size();
         let mapped = (bytes + CANARY + slack).next_multiple_of(page) + page;
+        let start = match Guarded::spare(mapped) {
+            Some(start) => start,
+            None => Guarded::map(mapped, page)?,
+        };
+        let mut guarded = Guarded { start, mapped, bytes, slack, behind };
+        let (before, _, after) = guarded.parts();
+        before.fill(CANARY_BYTE);
+        after.fill(behind);
+        Some(guarded)
+    }
+
+    fn spare(mapped: usize) -> Option<NonNull<u8>> {
+        let mut spare = SPARE.take();
+        let found = spare.iter().rposition(|one| one.1 == mapped).map(|at| spare.swap_remove(at).0);
+        SPARE.set(spare);
+        found
+    }
+
+    fn map(mapped: usize, page: usize) -> Option<NonNull<u8>> {
         let flags = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping, which replaces none.
         let start = unsafe { mmap_anonymous(std::ptr::null_mut(), mapped, flags, MapFlags::PRIVATE) }.ok()?;
         // SAFETY: the last page of the mapping just made, which nobody uses.
         unsafe { mprotect(start.cast::<u8>().add(mapped - page).cast(), page, MprotectFlags::empty()) }
             .ok()?;
-        let start = NonNull::new(start.cast())?;
-        let mut guarded = Guarded { start, mapped, bytes, slack, behind };
-        let (before, _, after) = guarded.parts();
-        before.fill(CANARY_BYTE);
-        after.fill(behind);
-        Some(guarded)
+        NonNull::new(start.cast())
     }
 
     /// What lies before it, the memory itself, what lies behind it.
@@ -376,6 +401,15 @@ impl Guarded {
 
 impl Drop for Guarded {
     fn drop(&mut self) {
+        let mut spare = SPARE.take();
+        let is_kept = spare.len() < SPARES && self.mapped <= LARGEST_SPARE;
+        if is_kept {
+            spare.push((self.start, self.mapped));
+        }
+        SPARE.set(spare);
+        if is_kept {
+            return;
+        }
         // SAFETY: mapped so, and nobody has a reference any more.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.mapped) };
     }

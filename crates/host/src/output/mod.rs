@@ -147,6 +147,14 @@ impl Output {
         self.each(|stream| stream.passed.load(Ordering::Acquire))
     }
 
+    /// Writes a line to the real standard error, past what is kept: one of the program's own, which no call has printed.
+    pub fn tell(&self, line: &str) {
+        match &self.streams[1] {
+            Some(stream) => stream.tell(format!("{line}\n").as_bytes()),
+            None => eprintln!("{line}"),
+        }
+    }
+
     fn each(&self, tell: impl Fn(&Stream) -> u64) -> [u64; 2] {
         [0, 1].map(|i| self.streams[i].as_deref().map_or(0, &tell))
     }

@@ -206,6 +206,11 @@ impl Stream {
         bytes.split_off(bytes.len().saturating_sub(wanted))
     }
 
+    /// Writes to the real one. Where nobody reads any more it is lost, as what is passed on.
+    pub fn tell(&self, bytes: &[u8]) {
+        let _ = write_all(self.real.as_fd(), bytes);
+    }
+
     /// Puts the real one back, unless the program has done something else with the descriptor, and `waits` a while for
     /// what was written to go on.
     pub fn end(&self, fd: RawFd, waits: bool) {

@@ -66,7 +66,7 @@ pub fn run(options: &Serve, idl: &Path, parent: u32) -> Result<()> {
     let name = options.name.clone().unwrap_or_else(|| {
         Path::new(&path).file_name().map_or_else(|| path.clone(), |n| n.to_string_lossy().into_owned())
     });
-    let mut server = Server::new(&name).supervised().output(output);
+    let mut server = Server::new(&name).supervised().output(output.clone());
     // With a process for each worker this one has one.
     if let Some(workers) = if library.has_processes() { Some(1) } else { options.workers } {
         server = server.workers(workers as usize);
@@ -101,7 +101,8 @@ pub fn run(options: &Serve, idl: &Path, parent: u32) -> Result<()> {
     host.start(None)?;
     host.incarnation().into_iter().for_each(board::say_ready);
     let routines = forebay_types::counted(library.routines.len() - options.withdrawn.len(), "routine");
-    eprintln!("forebay: {routines} of {path} offered by {name} (process {})", std::process::id());
+    // Calls may run already, and this is no word of theirs.
+    output.tell(&format!("forebay: {routines} of {path} offered by {name} (process {})", std::process::id()));
     let served = host.serve(None, &Signals::Check(&|| Ok(())));
     loaded.end();
     served
