@@ -171,9 +171,23 @@ macro_rules! real_formats {
 
 // Each with what rounds an `f64` to it, and the number with the shortest text that it would be rounded from.
 real_formats! {
-    f16: f16::from_f64, |v| fewest_digits(v, |text| f16::from_f64(text).into());
+    f16: nearest_half, |v| fewest_digits(v, |text| nearest_half(text).into());
     f32: |v: f64| v as f32, |v| (v as f32).to_string().parse().unwrap_or(v);
     f64: |v: f64| v, |v| v;
+}
+
+/// The nearest half, of two the even one; not by way of the nearest `f32`, which may lie in the middle between two halves.
+pub(crate) fn nearest_half(v: f64) -> f16 {
+    f16::from_f32(to_odd(v))
+}
+
+/// Rounded to the neighbour whose last bit is 1: what is rounded again from there is rounded right.
+#[inline(always)]
+pub fn to_odd(v: f64) -> f32 {
+    let near = v as f32;
+    let back = f64::from(near);
+    let toward_zero = near.to_bits() - u32::from(back.abs() > v.abs());
+    f32::from_bits(toward_zero | u32::from(back != v))
 }
 
 /// The number of the fewest digits that becomes `v` when it is rounded.
@@ -381,6 +395,20 @@ mod tests {
             assert_eq!(d.range().is_some(), d.is_integer() || d == Bool, "{d}");
             assert_eq!(d.largest().is_some(), d.kind() == Float, "{d}");
         }
+    }
+
+    #[test]
+    fn a_number_becomes_the_nearest_half_in_one_rounding() {
+        // Above the middle between 1 and the half behind it by less than an f32 can say, and below it as far.
+        let (unit, middle) = (f64::from(f16::EPSILON), 1.0 + f64::from(f16::EPSILON) / 2.0);
+        for (v, nearest) in [(middle + 1e-12, 1.0 + unit), (middle, 1.0), (middle - 1e-12, 1.0)] {
+            assert_eq!((DType::F16.rounded(v), DType::F16.rounded(-v)), (nearest, -nearest));
+        }
+        let middle = middle + unit;
+        for (v, nearest) in [(middle + 1e-12, 1.0 + 2.0 * unit), (middle - 1e-12, 1.0 + unit)] {
+            assert_eq!(DType::F16.rounded(v), nearest);
+        }
+        assert_eq!((DType::F16.rounded(1e300), DType::F16.rounded(1e-300)), (f64::INFINITY, 0.0));
     }
 
     #[test]

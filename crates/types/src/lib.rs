@@ -61,7 +61,7 @@ pub use compression::Compression;
 pub use cost::{Cost, MOST_COST};
 pub use counts::counted;
 pub use description::{Description, Elsewhere, Native, ORIGINAL_DTYPE, axes, axis_path, native, unit_among};
-pub use dtype::{DType, ElementKind};
+pub use dtype::{DType, ElementKind, to_odd};
 pub use element::Element;
 pub use error::{CODES, Code, CodeInfo, Error, Result};
 pub use keep::Keep;

@@ -2,7 +2,7 @@
 //! arena. A loop knows both lengths of an element and has no branch, so that the compiler makes vectors of it.
 
 use forebay_arena::with_wide_vectors;
-use forebay_types::{ArrayMeta, DType, Error, Order, Result};
+use forebay_types::{ArrayMeta, DType, Error, Order, Result, to_odd};
 
 /// Elements of one type that become those of another, shorter one.
 #[derive(Clone, Copy, Debug)]
@@ -202,15 +202,6 @@ fn lost<const N: usize, const M: usize>(
 #[inline(always)]
 fn is_infinite_half(bits: u16) -> bool {
     bits & 0x7fff == 0x7c00
-}
-
-/// Rounded to the neighbour whose last bit is 1: what is rounded again from there is rounded right.
-#[inline(always)]
-fn to_odd(n: f64) -> f32 {
-    let near = n as f32;
-    let back = f64::from(near);
-    let toward_zero = near.to_bits() - u32::from(back.abs() > n.abs());
-    f32::from_bits(toward_zero | u32::from(back != n))
 }
 
 /// The bits of the nearest half, of two the even one.

@@ -7,6 +7,7 @@
 //!  truth values      0        1
 //! ```
 
+use crate::dtype::nearest_half;
 use crate::{DType, ElementKind, Error, Result};
 use half::f16;
 use std::fmt::Write;
@@ -102,7 +103,7 @@ fn take_real(word: &str, size: usize, out: &mut Vec<u8>) -> Option<()> {
             return None;
         }
         None => match size {
-            2 => f16::from_f64(word.parse().ok()?).to_bits().into(),
+            2 => nearest_half(word.parse().ok()?).to_bits().into(),
             4 => word.parse::<f32>().ok()?.to_bits().into(),
             _ => word.parse::<f64>().ok()?.to_bits(),
         },
