@@ -493,3 +493,9 @@ fn callback(function: Py<PyAny>) -> impl FnMut(i64) -> forebay::Result<()> + Sen
         outcome.unwrap_or(Ok(()))
     }
 }
+
+/// The glob that matches this name only.
+#[pyfunction]
+pub fn literal(name: &str) -> String {
+    forebay::Name::literal(name)
+}

@@ -12,7 +12,6 @@ import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 
 import numpy as np
@@ -21,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from . import _forebay
 from ._arrays import measured, plain
 from ._attrs import Attributes, to_json
+from ._context import Context
 from ._described import said, unit_in
 from ._forebay import BadArgument
 from ._index import Selection, plan
@@ -41,7 +41,6 @@ from ._watch import Diagram, Parameter
 
 if TYPE_CHECKING:
     import xarray
-    from typing_extensions import Self
 
 T = TypeVar("T")
 
@@ -101,7 +100,7 @@ class Keys(KeysView[Any]):
         return f"<forebay keys {list(self)}>"
 
 
-class Run:
+class Run(Context):
     """An open run. Made by :func:`open`; a context manager that drains and closes."""
 
     def __init__(self, native: _forebay.Run) -> None:
@@ -226,11 +225,11 @@ class Run:
     def __delitem__(self, key: str | tuple[str, int]) -> None:
         name, number = _key(key)
         self._native.dataset(name, number)
-        self._native.delete(_literal(name), number)
+        self._native.delete(_forebay.literal(name), number)
 
     def __contains__(self, key: str | tuple[str, int]) -> bool:
         name, number = _key(key)
-        return bool(self._native.list(_literal(name), number))
+        return bool(self._native.list(_forebay.literal(name), number))
 
     def __len__(self) -> int:
         """How many keys it has, as iterating over it gives them."""
@@ -647,15 +646,7 @@ class Run:
             if self._native.closed:
                 _open_runs.discard(self)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def _leave(self, error: BaseException | None) -> None:
         if error is None:
             self.close()
             return
@@ -766,11 +757,6 @@ def _key(key: str | tuple[str, int]) -> tuple[str, int]:
     raise BadArgument(
         f"{key!r} is no key of a run; give a name, run['E'], or a name and the number of a set, run['E', 3]"
     )
-
-
-def _literal(name: str) -> str:
-    """A glob that matches this name only."""
-    return "".join(f"[{c}]" if c in "*?[" else c for c in name)
 
 
 @atexit.register
