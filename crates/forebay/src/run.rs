@@ -335,8 +335,8 @@ impl Run {
     /// The points of a history by columns: `step`, `t`, and one for each curve, NaN where it has no point at that step and
     /// t. `NotFound` names the histories there are.
     pub fn history(&self, title: &str) -> Result<Vec<ColumnValues>> {
-        let dtype = |name: &str| Ok(if name == "step" { DType::I64 } else { DType::F64 });
-        self.settled()?.columns(&Question::History(title.to_owned()), dtype)
+        let meta = |name: &str| Ok(if name == "step" { DType::I64 } else { DType::F64 }.into());
+        self.settled()?.columns(&Question::History(title.to_owned()), meta)
     }
 
     // --- snapshots ---------------------------------------------------------------------------

@@ -14,7 +14,7 @@ Wanted: TypeAlias = tuple[list[int], str, bool]
 Points: TypeAlias = tuple[list[float], list[float], list[float]]
 Marked: TypeAlias = tuple[int, int, str | None, int | None, float | None, str, float, bool]
 _Axes: TypeAlias = list[tuple[int, int, int, bool]] | None
-_Columns: TypeAlias = list[tuple[str, str, str]]
+_Columns: TypeAlias = list[tuple[str, str, str, list[int]]]
 _Checkpoints: TypeAlias = list[Marked]
 _Rows: TypeAlias = tuple[list[str], list[tuple[Any, ...]]]
 
@@ -208,7 +208,7 @@ class KeptSnapshots:
 @final
 class Columns:
     @staticmethod
-    def of(given: list[tuple[str, str, Any]]) -> Columns: ...
+    def of(given: list[tuple[str, str, list[int], Any]]) -> Columns: ...
     @staticmethod
     def from_arrow(value: Any) -> Columns: ...
     def __arrow_c_stream__(self) -> Any: ...

@@ -295,7 +295,8 @@ class Run(Context):
     ) -> Table:
         """Creates a table, or opens it when it exists (``columns`` may then be left out).
 
-        ``columns``: name to dtype (``"f64"``, ``float``, ``numpy.int32``, ``"str"``, ...). With ``history``
+        ``columns``: name to dtype (``"f64"``, ``float``, ``numpy.int32``, ``"str"``, ...); ``("f8", 3)`` or
+        ``("f8", (2, 3))`` for an array of that shape in each row, of numbers or truth values. With ``history``
         each row belongs to the step it was made in, and goes when a restart makes that step again.
         Raises ``NotFound`` (no such table and no columns), ``Conflict`` (it has other columns).
         """
