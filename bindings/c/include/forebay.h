@@ -281,7 +281,7 @@ typedef struct {
        gone on from stays, too: checkpoints, where the run began and went back to, the newest one. All ranks say the same. */
     const char *keep;
     /* Whether this program is none of the ranks: it puts data sets, changes attributes, inserts into tables and says
-       messages beside them, while nothing in their run waits for it; mode "r+", on the host of the run, a buffer of
+       messages beside them, while nothing in their run waits for it; mode "r+", also from another host, a buffer of
        8 MiB if 0 is given. Snapshots, restarts, loops, parameters, diagrams and rows of histories fail with
        FB_BAD_ARGUMENT. fb_rank gives 0 and 0. */
     int client;

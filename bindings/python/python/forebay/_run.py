@@ -708,7 +708,7 @@ def open(
     snapshots on which the run began and to which it went back, the newest one; and one that is being read stays for a
     while. All ranks say the same.
     ``client``: this program is none of the ranks. It puts data sets, changes attributes, inserts into tables and says
-    messages beside them, while nothing in their run waits for it; with mode ``r+``, on the host of the run, with a
+    messages beside them, while nothing in their run waits for it; with mode ``r+``, also from another host, with a
     buffer of 8 MiB if not given. Snapshots, restarts, loops, parameters, diagrams and rows of histories are the
     ranks' alone and raise ``BadArgument``. ``rank`` and ``size`` of such a run are 0.
 
