@@ -1,6 +1,7 @@
 //! Bytes as the text form of a run: what is read can be written, and is read again as the same.
 
-use forebay_types::DType;
+use forebay_types::ArrayMeta;
+use forebay_types::control::Column;
 use forebay_types::neutral::{ArrayHead, END, ElementLines, FIRST, LAST, Section, SectionReader, section};
 
 pub fn neutral(bytes: &[u8]) {
@@ -22,10 +23,9 @@ pub fn neutral(bytes: &[u8]) {
                 assert_eq!(again.section(), Ok(None), "{text}");
             }
             Section::Table(head) | Section::History(head) => {
-                let dtypes: Result<Vec<DType>, _> =
-                    head.columns.iter().map(|c| DType::parse(&c.dtype)).collect();
-                let Ok(dtypes) = dtypes else { return };
-                while let Ok(Some(_)) = reader.row(&dtypes) {}
+                let metas: Result<Vec<ArrayMeta>, _> = head.columns.iter().map(Column::meta).collect();
+                let Ok(metas) = metas else { return };
+                while let Ok(Some(_)) = reader.row(&metas) {}
             }
             Section::Run(_) | Section::Snapshot(_) => {}
         }

@@ -294,11 +294,13 @@ with fb.open(sys.argv[1]) as run:
 """
 
 
-def check_client(home: Home, program: Path, run_path: Path) -> None:
+def check_client(home: Home, agent: Agent, program: Path, run_path: Path, owner: str) -> None:
     """Who is none of the ranks writes beside one of another program, and is refused what is the ranks' alone."""
-    rank = home.python(BESIDE, run_path, stdin=subprocess.PIPE)
+    own, place = at_owner(home, agent, run_path, owner)
+    at_store = agent.place if owner == "other host" else own
+    rank = at_store.python(BESIDE, run_path, stdin=subprocess.PIPE)
     hear(rank, "ready")
-    assert home.run(program, run_path) == "done\n"
+    assert ended(own.start(program, place))[0] == "done\n"
     out, err = rank.communicate("\n", timeout=60)
     assert (rank.returncode, out) == (0, "2.5 a client [4, 5] ['from a client']\n"), err
 

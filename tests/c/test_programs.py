@@ -290,10 +290,14 @@ def test_data_in_memory_that_is_not_seen_are_refused_or_given_up(
     check_elsewhere(home, agent, kit.compile(PROGRAMS / "elsewhere.c"), run_path, owner)
 
 
-@pytest.mark.parametrize("source", ["client.c", "client.cpp"])
-def test_a_client_writes_beside_the_ranks(kit: Kit, home: Home, run_path: Path, source: str) -> None:
+@pytest.mark.parametrize(
+    ("source", "owner"), [("client.c", "embedded"), ("client.c", "other host"), ("client.cpp", "other host")]
+)
+def test_a_client_writes_beside_the_ranks(
+    kit: Kit, home: Home, agent: Agent, run_path: Path, source: str, owner: str
+) -> None:
     flags = ["-std=c++17"] if source.endswith("cpp") else []
-    check_client(home, kit.compile(PROGRAMS / source, *flags), run_path)
+    check_client(home, agent, kit.compile(PROGRAMS / source, *flags), run_path, owner)
 
 
 def test_two_programs_under_one_launcher_are_told_to_give_their_own_numbers(

@@ -242,7 +242,7 @@ int main(void)
 
     fb_run *run = open_run();
     int64_t back = go_back(run, state);
-    fb_column columns[] = { { "at", FB_I64, NULL }, { "value", FB_F64, "J" } };
+    fb_column columns[] = { { .name = "at", .dtype = FB_I64 }, { .name = "value", .dtype = FB_F64, .units = "J" } };
     fb_table_opts history = { .size = sizeof history, .history = 1 };
     fb_table *table;
     must(fb_table_open(run, "history", columns, 2, &history, &table));

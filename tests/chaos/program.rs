@@ -120,8 +120,8 @@ fn simulate(part: &Part, log: &mut Log) -> Result<()> {
     };
     drop(kept);
     let columns = vec![
-        Column { name: "at".into(), dtype: "i64".into(), units: String::new() },
-        Column { name: "value".into(), dtype: "f64".into(), units: "J".into() },
+        Column { name: "at".into(), dtype: "i64".into(), ..Default::default() },
+        Column { name: "value".into(), dtype: "f64".into(), units: "J".into(), ..Default::default() },
     ];
     let table = run.table("history", TableOptions { columns, history: true })?;
     if part.rank == 0 {

@@ -110,8 +110,11 @@ def test_data_in_memory_that_is_not_seen_are_refused_or_given_up(
     check_elsewhere(home, agent, fortran.compile(PROGRAMS / "elsewhere.f90"), run_path, owner)
 
 
-def test_a_client_writes_beside_the_ranks(fortran: Fortran, home: Home, run_path: Path) -> None:
-    check_client(home, fortran.compile(PROGRAMS / "client.f90"), run_path)
+@pytest.mark.parametrize("owner", ["embedded", "other host"])
+def test_a_client_writes_beside_the_ranks(
+    fortran: Fortran, home: Home, agent: Agent, run_path: Path, owner: str
+) -> None:
+    check_client(home, agent, fortran.compile(PROGRAMS / "client.f90"), run_path, owner)
 
 
 RANKS = """

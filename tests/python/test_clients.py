@@ -133,8 +133,6 @@ def test_a_client_opens_only_a_run_that_is_there_and_says_nothing_of_ranks(run_d
         fb.open(run_dir, "r+", client=True, rank=0, size=1)
     with pytest.raises(fb.BadArgument, match="scratch"):
         fb.open(run_dir, "r+", client=True, scratch=True)
-    with pytest.raises(fb.BadArgument, match="on the host of the run"):
-        fb.open("fb://localhost:1/x", "r+", client=True)
 
 
 KILLED = """

@@ -117,7 +117,7 @@ def test_rows_are_ordered_limited_and_read_in_batches(table: fb.Table) -> None:
         ({"n": np.array([1, 40000])}, "40000"),
         ({"n": np.array([1.5])}, "1.5"),
         ({"x": np.array([1 + 2j])}, "complex"),
-        ({"x": np.zeros((2, 2))}, "one axis"),
+        ({"x": np.zeros((2, 2))}, "a row has one f32"),
         ({"name": [1]}, "text"),
         ([1, 2], "mapping"),
     ],

@@ -281,7 +281,7 @@ typedef struct {
        gone on from stays, too: checkpoints, where the run began and went back to, the newest one. All ranks say the same. */
     const char *keep;
     /* Whether this program is none of the ranks: it puts data sets, changes attributes, inserts into tables and says
-       messages beside them, while nothing in their run waits for it; mode "r+", on the host of the run, a buffer of
+       messages beside them, while nothing in their run waits for it; mode "r+", also from another host, a buffer of
        8 MiB if 0 is given. Snapshots, restarts, loops, parameters, diagrams and rows of histories fail with
        FB_BAD_ARGUMENT. fb_rank gives 0 and 0. */
     int client;
@@ -983,6 +983,10 @@ typedef struct {
     fb_dtype dtype;
     /* Unit, such as "kg"; NULL: none. */
     const char *units;
+    /* Number of axes of the array that each value is, of numbers or truth values; 0: a single value. */
+    int ndim;
+    /* Extents of that array, `ndim` of them. */
+    const int64_t *shape;
 } fb_column;
 
 /* How a table is made. Zero is the default of every member. */
@@ -999,8 +1003,12 @@ typedef struct {
     char name[FB_NAME_ROOM];
     /* Its unit, or "". */
     char units[FB_UNIT_ROOM];
-    /* Type of its values. */
+    /* Type of its values, or of the elements of its arrays. */
     fb_dtype dtype;
+    /* Number of axes of the array that each value is; 0: a single value. */
+    int ndim;
+    /* Extents of that array, `ndim` of them. */
+    int64_t shape[FB_MAX_RANK];
 } fb_column_info;
 
 /* Values of one column. */
@@ -1008,7 +1016,8 @@ typedef struct {
     /* Name of the column. */
     const char *column;
     /* One value for each row: an array of one dimension, of FB_STR and FB_BYTES of two, the last of which counts
-       bytes. Integers and reals of any width go into a column of their kind. */
+       bytes. Integers and reals of any width go into a column of their kind. Of a column of arrays the first axis is
+       that of the rows, and the others are those of each array; of one row the first one may be absent. */
     const fb_array *array;
     /* Of a column of texts, in the place of an array: one for each row, NULL: no value. Both NULL: no value in any
        row. */
@@ -1106,6 +1115,13 @@ fb_status fb_rows_i64(fb_rows *rows, int column, int64_t *values);
 /* A column as texts, one pointer for each row, good until the rows are freed; NULL where there is no
    value. */
 fb_status fb_rows_str(fb_rows *rows, int column, const char **values);
+
+/* A column of arrays as one array: the first axis is that of the rows, the others are those of each array; their extents
+   and the dtype are those of the column. What has no value is NAN in a column of reals, and an error in others. Of bytes
+   that SQL gave there have to be as many as the array says. */
+fb_status fb_rows_array(fb_rows *rows,
+                        int column,
+                        const fb_array *values);
 
 /* One cell as bytes, good until the rows are freed. */
 fb_status fb_rows_bytes(fb_rows *rows, int64_t row, int column, const void **bytes, int64_t *count);

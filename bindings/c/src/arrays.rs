@@ -115,6 +115,16 @@ impl Given {
         }
     }
 
+    /// A copy of the array's elements, row-major.
+    pub fn row_major(&self) -> Result<Vec<u8>> {
+        let (lies, from) = match &self.apart {
+            Some(around) => (around.strided, around.read(self.data)?),
+            None => (Strided::dense(&self.meta)?, given::bytes(&self.meta, self.data, "data")?),
+        };
+        let meta = ArrayMeta { order: Order::C, ..self.meta };
+        Ok(View::apart(meta, lies, from)?.bytes().into_owned())
+    }
+
     /// Takes what was read, if it is what the caller expects.
     pub fn take(&self, name: &str, found: &Array) -> Result<()> {
         if found.meta.dtype != self.meta.dtype || found.meta.shape != self.meta.shape {

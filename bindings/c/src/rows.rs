@@ -2,8 +2,9 @@
 
 use std::ffi::{CString, c_char, c_int, c_void};
 
-use forebay::{Cell, Error, Result, Rows};
+use forebay::{Array, ArrayMeta, Cell, Error, Result, Rows, Shape};
 
+use crate::arrays::{Given, fb_array};
 use crate::fault::{fb_status, status};
 use crate::kinds::fb_rows;
 use crate::memory::c_text;
@@ -13,6 +14,8 @@ use crate::{given, handle};
 pub struct RowsObject {
     names: Vec<CString>,
     rows: Vec<Vec<Value>>,
+    /// What the values of the columns are, where they are declared.
+    metas: Vec<Option<ArrayMeta>>,
 }
 
 /// A cell as C can look at it.
@@ -26,8 +29,8 @@ enum Value {
 }
 
 impl RowsObject {
-    /// Rows of the facade.
-    pub fn of(found: Rows) -> Result<RowsObject> {
+    /// Rows of the facade, and what the values of their columns are, where they are declared.
+    pub fn of(found: Rows, metas: Vec<Option<ArrayMeta>>) -> Result<RowsObject> {
         let names = found.columns.iter().map(|name| c_text(name)).collect::<Result<_>>()?;
         let value = |cell| {
             Ok(match cell {
@@ -40,13 +43,13 @@ impl RowsObject {
             })
         };
         let row = |row: Vec<Cell>| row.into_iter().map(value).collect();
-        Ok(RowsObject { names, rows: found.rows.into_iter().map(row).collect::<Result<_>>()? })
+        Ok(RowsObject { names, rows: found.rows.into_iter().map(row).collect::<Result<_>>()?, metas })
     }
 
     /// No rows of no columns.
     #[cfg(test)]
     pub fn empty() -> RowsObject {
-        RowsObject { names: Vec::new(), rows: Vec::new() }
+        RowsObject { names: Vec::new(), rows: Vec::new(), metas: Vec::new() }
     }
 
     /// How many.
@@ -95,6 +98,37 @@ impl RowsObject {
             row.get(column).and_then(&value).ok_or_else(|| self.is_not(at, column, what))
         };
         self.rows.iter().enumerate().map(one).collect()
+    }
+}
+
+impl RowsObject {
+    /// The arrays of a column, those of all rows one behind the other, as `asked` has them: of the columns of a table only
+    /// as they are declared, of a question in SQL as many bytes as it says.
+    fn arrays(&self, at: usize, asked: &ArrayMeta) -> Result<Array> {
+        let name = self.names[at].to_string_lossy();
+        let each = match (self.metas.get(at).copied().flatten(), asked.shape.extents()) {
+            (Some(declared), _) => declared,
+            (None, [_, each @ ..]) => ArrayMeta::new(asked.dtype, Shape::new(each)?),
+            (None, []) => return Err(Error::bad("the array has no axis; the first one is that of the rows")),
+        };
+        let extents = [&[self.rows.len() as u64], each.shape.extents()].concat();
+        let meta = ArrayMeta::new(each.dtype, Shape::new(&extents)?);
+        if (meta.dtype, meta.shape) != (asked.dtype, asked.shape) {
+            return Err(Error::bad(format!(
+                "column {name:?} has in {} rows {meta}, and {asked} was asked for; fb_table_columns tells dtype and shape",
+                self.rows.len()
+            )));
+        }
+        let (size, nan) = (each.bytes()?, each.dtype.nan());
+        let mut bytes = Vec::with_capacity(meta.bytes()? as usize);
+        for (row, cells) in self.rows.iter().enumerate() {
+            match (&cells[at], &nan) {
+                (Value::Bytes(v), _) if v.len() as u64 == size => bytes.extend_from_slice(v),
+                (Value::Null, Some(nan)) => bytes.extend(nan.repeat(each.shape.len() as usize)),
+                _ => return Err(self.is_not(row, at, &format!("an array {each}"))),
+            }
+        }
+        Ok(Array { meta, bytes })
     }
 }
 
@@ -187,6 +221,19 @@ pub extern "C" fn fb_rows_str(rows: *mut fb_rows, column: c_int, values: *mut *c
         })?;
         given::slice_mut(values, found.len() as i64, "values")?.copy_from_slice(&found);
         Ok(())
+    })
+}
+
+/// A column of arrays as one array: the first axis is that of the rows, the others are those of each array; their extents
+/// and the dtype are those of the column. What has no value is NAN in a column of reals, and an error in others. Of bytes
+/// that SQL gave there have to be as many as the array says.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_rows_array(rows: *mut fb_rows, column: c_int, values: *const fb_array) -> fb_status {
+    status(|| {
+        let object = handle::get(rows)?;
+        let at = object.column(column)?;
+        let given = Given::of(values, "values")?;
+        given.take(&object.names[at].to_string_lossy(), &object.arrays(at, &given.meta)?)
     })
 }
 

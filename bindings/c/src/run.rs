@@ -43,7 +43,7 @@ pub struct fb_open_opts {
     /// gone on from stays, too: checkpoints, where the run began and went back to, the newest one. All ranks say the same.
     pub keep: *const c_char,
     /// Whether this program is none of the ranks: it puts data sets, changes attributes, inserts into tables and says
-    /// messages beside them, while nothing in their run waits for it; mode "r+", on the host of the run, a buffer of
+    /// messages beside them, while nothing in their run waits for it; mode "r+", also from another host, a buffer of
     /// 8 MiB if 0 is given. Snapshots, restarts, loops, parameters, diagrams and rows of histories fail with
     /// FB_BAD_ARGUMENT. fb_rank gives 0 and 0.
     pub client: c_int,

@@ -2,7 +2,9 @@
 
 use std::ffi::{c_char, c_int};
 
-use forebay::{ArrayMeta, Cell, Column, DType, Error, Order, Result, Rows, Scalar, Table, TableOptions};
+use forebay::{
+    ArrayMeta, Cell, Column, DType, Error, Order, Result, Rows, Scalar, Shape, Table, TableOptions, limits,
+};
 
 use crate::args::{fb_arg, sql_args};
 use crate::arrays::{Given, fb_array};
@@ -28,6 +30,10 @@ pub struct fb_column {
     pub dtype: fb_dtype,
     /// Unit, such as "kg"; NULL: none.
     pub units: *const c_char,
+    /// Number of axes of the array that each value is, of numbers or truth values; 0: a single value.
+    pub ndim: c_int,
+    /// Extents of that array, `ndim` of them.
+    pub shape: *const i64,
 }
 
 /// Values of one column.
@@ -37,7 +43,8 @@ pub struct fb_values {
     /// Name of the column.
     pub column: *const c_char,
     /// One value for each row: an array of one dimension, of FB_STR and FB_BYTES of two, the last of which counts
-    /// bytes. Integers and reals of any width go into a column of their kind.
+    /// bytes. Integers and reals of any width go into a column of their kind. Of a column of arrays the first axis is
+    /// that of the rows, and the others are those of each array; of one row the first one may be absent.
     pub array: *const fb_array,
     /// Of a column of texts, in the place of an array: one for each row, NULL: no value. Both NULL: no value in any
     /// row.
@@ -78,7 +85,9 @@ pub extern "C" fn fb_table_open(
             .map(|c| {
                 let units = given::optional_text(c.units, "the units of a column")?.unwrap_or("").to_owned();
                 let dtype = given::dtype(c.dtype)?.name().to_owned();
-                Ok(Column { name: given::text(c.name, "the name of a column")?.to_owned(), dtype, units })
+                let name = given::text(c.name, "the name of a column")?.to_owned();
+                let shape = given::shape(c.ndim, c.shape, "the shape of a column")?.extents().to_vec();
+                Ok(Column { name, dtype, units, shape })
             })
             .collect::<Result<Vec<Column>>>()?;
         let table = object.run.table(name, TableOptions { columns, history: opts.history != 0 })?;
@@ -131,16 +140,24 @@ pub struct fb_column_info {
     pub name: [c_char; crate::data::NAME],
     /// Its unit, or "".
     pub units: [c_char; crate::data::UNIT],
-    /// Type of its values.
+    /// Type of its values, or of the elements of its arrays.
     pub dtype: fb_dtype,
+    /// Number of axes of the array that each value is; 0: a single value.
+    pub ndim: c_int,
+    /// Extents of that array, `ndim` of them.
+    pub shape: [i64; limits::RANK],
 }
 
 impl fb_column_info {
     fn of(column: &Column) -> Result<fb_column_info> {
+        let mut shape = [0; limits::RANK];
+        shape.iter_mut().zip(&column.shape).for_each(|(own, extent)| *own = *extent as i64);
         Ok(fb_column_info {
             name: crate::data::letters(&column.name),
             units: crate::data::letters(&column.units),
             dtype: DType::parse(&column.dtype)? as fb_dtype,
+            ndim: column.shape.len() as c_int,
+            shape,
         })
     }
 }
@@ -172,6 +189,7 @@ pub extern "C" fn fb_table_insert(
         let mut rows = vec![Vec::with_capacity(columns.len()); count];
         for (values, column) in from.into_iter().zip(columns) {
             let cells = match values {
+                Some(values) if column.is_array() => arrays(values, nrows, column)?,
                 Some(values) => cells(values, nrows, &column.name)?,
                 None => vec![Cell::Null; count],
             };
@@ -222,6 +240,34 @@ fn cells(values: &fb_values, rows: i64, column: &str) -> Result<Vec<Cell>> {
     }
 }
 
+/// The arrays of a column as cells, as many as there are rows.
+fn arrays(values: &fb_values, rows: i64, column: &Column) -> Result<Vec<Cell>> {
+    let wrong = |what: String| Error::bad(format!("column {:?}: {what}", column.name));
+    if values.array.is_null() && values.texts.is_null() {
+        return Ok(vec![Cell::Null; rows as usize]);
+    }
+    if values.array.is_null() {
+        return Err(wrong(format!("texts are given, and it has arrays {}", column.meta()?)));
+    }
+    let given = Given::of(values.array, &column.name)?;
+    let extents = given.meta.shape.extents();
+    let each = match extents {
+        all if rows == 1 && *all == column.shape[..] => all,
+        [n, each @ ..] if *n == rows as u64 => each,
+        _ => {
+            let text = format!("{} is given for {rows} rows of {}", given.meta, column.meta()?);
+            return Err(wrong(format!("{text}; the first axis is that of the rows")));
+        }
+    };
+    let each = ArrayMeta::new(given.meta.dtype, Shape::new(each)?);
+    let mut bytes = given.row_major()?;
+    if each.dtype == DType::Bool {
+        bytes.iter_mut().for_each(|byte| *byte = (*byte != 0).into());
+    }
+    let cell = |value: &[u8]| forebay::array_cell(column, &each, value).map_err(|e| e.within(&column.name));
+    bytes.chunks_exact((each.bytes()? as usize).max(1)).map(cell).collect()
+}
+
 /// One value of an array as a cell. Texts end with their last byte that is not zero.
 fn cell(dtype: DType, bytes: &[u8]) -> Result<Cell> {
     match dtype {
@@ -261,7 +307,10 @@ pub extern "C" fn fb_table_select(
         let columns = given::texts(columns, ncolumns, "columns")?;
         let condition = given::optional_text(condition, "condition")?.unwrap_or("");
         let found = object.table.select(&columns, condition, &sql_args(args, nargs)?)?;
-        out.set(handle::give(RowsObject::of(found)?, object.owner)?);
+        let declared = object.table.columns().iter();
+        let wanted = |name: &String| declared.clone().find(|c| c.name == *name).map(Column::meta).transpose();
+        let metas = found.columns.iter().map(wanted).collect::<Result<_>>()?;
+        out.set(handle::give(RowsObject::of(found, metas)?, object.owner)?);
         Ok(())
     })
 }
@@ -299,7 +348,12 @@ pub extern "C" fn fb_table_update(
         let mut set = Vec::new();
         for values in given::slice(values, nvalues.into(), "values")? {
             let name = given::text(values.column, "the name of a column")?;
-            let cell = cells(values, 1, name)?.into_iter().next().unwrap_or(Cell::Null);
+            let column = object.table.columns().iter().find(|c| c.name == name);
+            let cells = match column.filter(|c| c.is_array()) {
+                Some(column) => arrays(values, 1, column)?,
+                None => cells(values, 1, name)?,
+            };
+            let cell = cells.into_iter().next().unwrap_or(Cell::Null);
             set.push((name.to_owned(), cell));
         }
         out.set(object.table.update(set, condition, &sql_args(args, nargs)?)? as i64);
@@ -348,7 +402,7 @@ pub extern "C" fn fb_history(run: *mut fb_run, title: *const c_char, rows: *mut 
         let row = |row| found.iter().map(|column| column.cell(row)).collect();
         let columns = found.iter().map(|column| column.name.clone()).collect();
         let rows = Rows { columns, rows: (0..count).map(row).collect() };
-        out.set(handle::give(RowsObject::of(rows)?, object.owner)?);
+        out.set(handle::give(RowsObject::of(rows, Vec::new())?, object.owner)?);
         Ok(())
     })
 }
@@ -366,7 +420,7 @@ pub extern "C" fn fb_sql(
         let object = handle::get(run)?;
         let out = given::out(rows, "rows")?;
         let found = object.run.sql(given::text(query, "query")?, &sql_args(args, nargs)?)?;
-        out.set(handle::give(RowsObject::of(found)?, object.owner)?);
+        out.set(handle::give(RowsObject::of(found, Vec::new())?, object.owner)?);
         Ok(())
     })
 }

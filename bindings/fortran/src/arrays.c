@@ -274,6 +274,18 @@ void pass_free(struct passed *p)
     p->own = NULL;
 }
 
+void last_axis_first(struct passed *p)
+{
+    int last = p->array.ndim - 1;
+    if (last < 1)
+        return;
+    int64_t extent = p->shape[last], stride = p->strides[last];
+    memmove(p->shape + 1, p->shape, (size_t)last * sizeof *p->shape);
+    memmove(p->strides + 1, p->strides, (size_t)last * sizeof *p->strides);
+    p->shape[0] = extent;
+    p->strides[0] = stride;
+}
+
 fb_status point(CFI_cdesc_t *pointer, void *data, fb_order order, const int64_t *shape)
 {
     static char nothing[16]; /* what a pointer to no elements points at */

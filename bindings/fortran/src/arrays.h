@@ -57,6 +57,9 @@ fb_status pass_out(const struct elements *elements, fb_dtype dtype, struct passe
 void pass_back(const struct elements *elements, const struct passed *passed);
 void pass_free(struct passed *passed);
 
+/* Puts the last axis first: the library has rows along the first one, Fortran along the last one. */
+void last_axis_first(struct passed *passed);
+
 /* Makes of elements that were passed an array of other extents with as many elements, the first index running
    fastest. */
 fb_status reshape(const struct elements *elements, int ndim, const int64_t *shape, int in, struct passed *passed);

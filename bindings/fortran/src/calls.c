@@ -351,8 +351,8 @@ void fbf_raw(int direction, const CFI_cdesc_t *array, int64_t *length, argument 
 
 /* --- rows -------------------------------------------------------------------------------------------- */
 
-/* Values as the library takes them, texts as pointers. */
-static fb_status values_of(const column_values *from, fb_values *to, struct passed *passed)
+/* Values as the library takes them, texts as pointers; of `one` row an array is the whole value. */
+static fb_status values_of(const column_values *from, int one, fb_values *to, struct passed *passed)
 {
     const argument *a = &from->values;
     const struct elements *e = &a->elements;
@@ -363,8 +363,12 @@ static fb_status values_of(const column_values *from, fb_values *to, struct pass
         return refuse(FB_BAD_ARGUMENT, "the value of %s is a text of more than %d bytes; give an array of one text", from->column, TEXT_ROOM - 1);
     if (a->dtype != FB_STR) {
         to->array = &passed->array;
-        if (a->kind != FB_SCALAR)
-            return pass_in(e, a->dtype, passed);
+        if (a->kind != FB_SCALAR) {
+            fb_status status = pass_in(e, a->dtype, passed);
+            if (status == FB_OK && !one)
+                last_axis_first(passed);
+            return status;
+        }
         passed->array = (fb_array){.dtype = a->dtype, .data = (void *)(uintptr_t)&a->value};
         return FB_OK;
     }
@@ -386,10 +390,11 @@ static fb_status values_of(const column_values *from, fb_values *to, struct pass
     return FB_OK;
 }
 
-/* Number of values; a scalar is one. */
+/* Number of values; a scalar is one. The rows of arrays are along the last axis. */
 static int64_t rows_of(const column_values *values)
 {
-    return values->values.kind == FB_ARRAY ? values->values.elements.shape[0] : 1;
+    const struct elements *e = &values->values.elements;
+    return values->values.kind == FB_ARRAY ? e->shape[e->ndim - 1] : 1;
 }
 
 /* Adds rows (condition NULL and count NULL), or changes those where a condition holds. */
@@ -402,11 +407,11 @@ fb_status fbf_table_write(fb_table *table, const column_values *values, int nval
     int64_t nrows = nvalues ? rows_of(&values[0]) : 0;
     fb_status status = made && passed ? mend_all(args, nargs, &m) : refuse(FB_FULL, "there is no memory for %d columns", nvalues);
     for (int i = 0; i < nvalues && status == FB_OK; i++) {
-        if (rows_of(&values[i]) != (update ? 1 : nrows))
+        if (!update && rows_of(&values[i]) != nrows)
             status = refuse(FB_BAD_ARGUMENT, "the column %s has %lld values, %lld are wanted", values[i].column,
-                            (long long)rows_of(&values[i]), (long long)(update ? 1 : nrows));
+                            (long long)rows_of(&values[i]), (long long)nrows);
         else
-            status = values_of(&values[i], &made[i], &passed[i]);
+            status = values_of(&values[i], update, &made[i], &passed[i]);
     }
     if (status == FB_OK && update)
         status = fb_table_update(table, made, nvalues, condition, m->args, nargs, count);
@@ -417,6 +422,24 @@ fb_status fbf_table_write(fb_table *table, const column_values *values, int nval
     free(passed);
     free(made);
     fbf_drop(m);
+    return status;
+}
+
+/* Reads a column of arrays, the rows along the last axis. */
+fb_status fbf_rows_array(fb_rows *rows, int column, fb_dtype dtype, int truth, const CFI_cdesc_t *array)
+{
+    struct elements e;
+    struct passed p = {0};
+    fb_status status = elements_of(array, dtype, truth, &e);
+    if (status == FB_OK)
+        status = pass_out(&e, dtype, &p);
+    if (status != FB_OK)
+        return status;
+    last_axis_first(&p);
+    status = fb_rows_array(rows, column, &p.array);
+    if (status == FB_OK)
+        pass_back(&e, &p);
+    pass_free(&p);
     return status;
 }
 

@@ -276,42 +276,53 @@ static fb_status fit_axes(int given, int ndim)
                   given, ndim);
 }
 
-fb_status fbf_constant(fb_run *run, const char *name, fb_dtype dtype, int truth, const CFI_cdesc_t *array, int64_t step,
-                       const said_of_array *said)
-{
+/* An array and all that goes with it, as the library takes them. */
+struct described {
     struct coordinates c;
+    struct passed p;
+    fb_piece_opts opts;
+};
+
+static fb_status describe_array(const CFI_cdesc_t *array, fb_dtype dtype, int truth, const said_of_array *said,
+                                struct described *d)
+{
     struct elements e;
-    struct passed p = {0};
-    fb_status status = coordinates_of(said, &c);
-    const fb_piece_opts opts = options_of(said, &c);
+    fb_status status = coordinates_of(said, &d->c);
+    memset(&d->p, 0, sizeof d->p);
+    d->opts = options_of(said, &d->c);
     if (status == FB_OK)
         status = elements_of(array, dtype, truth, &e);
     if (status == FB_OK)
-        status = pass_in(&e, dtype, &p);
-    if (status == FB_OK)
-        status = fb_constant(run, name, &p.array, step, &opts);
-    pass_free(&p);
-    coordinates_free(&c);
+        status = pass_in(&e, dtype, &d->p);
     return status;
+}
+
+static fb_status described_free(struct described *d, fb_status status)
+{
+    pass_free(&d->p);
+    coordinates_free(&d->c);
+    return status;
+}
+
+fb_status fbf_constant(fb_run *run, const char *name, fb_dtype dtype, int truth, const CFI_cdesc_t *array, int64_t step,
+                       const said_of_array *said)
+{
+    struct described d;
+    fb_status status = describe_array(array, dtype, truth, said, &d);
+    if (status == FB_OK)
+        status = fb_constant(run, name, &d.p.array, step, &d.opts);
+    return described_free(&d, status);
 }
 
 fb_status fbf_snapshot_put(fb_snapshot *snapshot, const char *name, fb_dtype dtype, int truth, const CFI_cdesc_t *array,
                            int where, const int64_t *offset, const int64_t *global, const said_of_array *said)
 {
-    struct coordinates c;
-    struct elements e;
-    struct passed p = {0};
-    fb_status status = coordinates_of(said, &c);
-    const fb_piece_opts opts = options_of(said, &c);
+    struct described d;
+    fb_status status = describe_array(array, dtype, truth, said, &d);
     if (status == FB_OK)
-        status = elements_of(array, dtype, truth, &e);
-    if (status == FB_OK)
-        status = pass_in(&e, dtype, &p);
-    if (status == FB_OK)
-        status = fb_snapshot_put_with(snapshot, name, &p.array, offset_of(where, offset), where == BLOCK ? global : NULL, &opts);
-    pass_free(&p);
-    coordinates_free(&c);
-    return status;
+        status = fb_snapshot_put_with(snapshot, name, &d.p.array, offset_of(where, offset), where == BLOCK ? global : NULL,
+                                      &d.opts);
+    return described_free(&d, status);
 }
 
 fb_status fbf_snapshot_allocate(fb_snapshot *snapshot, const char *name, fb_dtype dtype, CFI_cdesc_t *pointer, int ndim,

@@ -512,6 +512,11 @@ module forebay_library
       type(c_ptr), value :: rows, values
       integer(c_int), value :: column
     end function lib_rows_str
+    integer(c_int) function lib_rows_array(rows, column, values) bind(c, name='fb_rows_array')
+      import
+      type(c_ptr), value :: rows, values
+      integer(c_int), value :: column
+    end function lib_rows_array
     integer(c_int) function lib_rows_bytes(rows, row, column, bytes, count) &
         bind(c, name='fb_rows_bytes')
       import

@@ -98,6 +98,13 @@ module forebay_shim
       type(said_of_array), intent(in) :: said
       integer(c_int) :: status
     end function fbf_constant
+    function fbf_rows_array(rows, column, dtype, truth, array) bind(c) result(status)
+      import
+      type(c_ptr), value :: rows
+      integer(c_int), value :: column, dtype, truth
+      type(*), intent(inout) :: array(..)
+      integer(c_int) :: status
+    end function fbf_rows_array
     function fbf_snapshot_put(snapshot, name, dtype, truth, array, place, offset, global, said) bind(c) result(status)
       import
       type(c_ptr), value :: snapshot, name, offset, global

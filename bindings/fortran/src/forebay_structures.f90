@@ -179,6 +179,8 @@ module forebay_structures
     type(c_ptr) :: name = c_null_ptr
     integer(c_int) :: dtype = 0
     type(c_ptr) :: units = c_null_ptr
+    integer(c_int) :: ndim = 0
+    type(c_ptr) :: shape = c_null_ptr
   end type lib_column_struct
 
   type, public, bind(c) :: lib_table_opts_struct
@@ -190,6 +192,8 @@ module forebay_structures
     character(kind=c_char) :: name(256) = c_null_char
     character(kind=c_char) :: units(65) = c_null_char
     integer(c_int) :: dtype = 0
+    integer(c_int) :: ndim = 0
+    integer(c_int64_t) :: shape(8) = 0
   end type lib_column_info_struct
 
   type, public, bind(c) :: lib_values_struct

@@ -20,7 +20,15 @@ module forebay_tables
     character(len=FB_NAME_ROOM - 1) :: name = ''
     integer :: dtype = FB_F64
     character(len=FB_UNIT_ROOM - 1) :: units = ''
+    !> Number of axes of the array that each value is, of numbers or truth values, and their extents; 0: a single value.
+    integer :: ndim = 0
+    integer(c_int64_t) :: shape(FB_MAX_RANK) = 0
   end type fb_column
+
+  !> A column of arrays: fb_column('v', FB_F64, 'm/s', shape=[3]).
+  interface fb_column
+    module procedure column_of_arrays, column_of_arrays_i64
+  end interface fb_column
 
   !> A column of rows: real numbers (NaN: no value), integers, or texts (blank: no value).
   interface fb_rows_get
@@ -28,6 +36,31 @@ module forebay_tables
   end interface fb_rows_get
 
 contains
+
+  function column_of_arrays_i64(name, dtype, units, shape) result(made)
+    character(len=*), intent(in) :: name
+    integer, intent(in) :: dtype
+    character(len=*), intent(in), optional :: units
+    integer(c_int64_t), intent(in) :: shape(:)
+    type(fb_column) :: made
+    integer :: given
+    made%name = name
+    made%dtype = dtype
+    if (present(units)) made%units = units
+    ! One of more axes than there may be is refused by the library.
+    made%ndim = size(shape)
+    given = min(size(shape), FB_MAX_RANK)
+    made%shape(:given) = shape(:given)
+  end function column_of_arrays_i64
+
+  function column_of_arrays(name, dtype, units, shape) result(made)
+    character(len=*), intent(in) :: name
+    integer, intent(in) :: dtype
+    character(len=*), intent(in), optional :: units
+    integer(c_int), intent(in) :: shape(:)
+    type(fb_column) :: made
+    made = column_of_arrays_i64(name, dtype, units, int(shape, c_int64_t))
+  end function column_of_arrays
 
   !> Creates a table with its columns, or opens it when they are not given or the same.
   subroutine fb_table_open(run, name, table, columns, history, stat, errmsg)
@@ -39,6 +72,7 @@ contains
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
     character(kind=c_char), allocatable, target :: c_name(:), names(:, :), units(:, :)
+    integer(c_int64_t), allocatable, target :: shapes(:, :)
     type(lib_column_struct), allocatable, target :: c_columns(:)
     type(lib_table_opts_struct), target :: opts
     type(c_ptr) :: made, first
@@ -49,13 +83,16 @@ contains
     made = c_null_ptr
     if (present(columns)) then
       n = size(columns)
-      allocate (c_columns(n), names(FB_NAME_ROOM, n), units(FB_NAME_ROOM, n))
+      allocate (c_columns(n), names(FB_NAME_ROOM, n), units(FB_NAME_ROOM, n), shapes(FB_MAX_RANK, n))
       do i = 1, n
         call name_column(columns(i)%name, names(:, i))
         call name_column(columns(i)%units, units(:, i))
         c_columns(i)%name = c_loc(names(1, i))
         c_columns(i)%dtype = columns(i)%dtype
         if (columns(i)%units /= '') c_columns(i)%units = c_loc(units(1, i))
+        c_columns(i)%ndim = columns(i)%ndim
+        shapes(:, i) = columns(i)%shape
+        c_columns(i)%shape = c_loc(shapes(1, i))
       end do
       if (n > 0) first = c_loc(c_columns)
     end if
@@ -87,13 +124,15 @@ contains
         columns(i)%name = text_in(found(i)%name)
         columns(i)%units = text_in(found(i)%units)
         columns(i)%dtype = found(i)%dtype
+        columns(i)%ndim = found(i)%ndim
+        columns(i)%shape = found(i)%shape
       end do
       status = lib_free(where)
     end if
     call settle(status, stat, errmsg)
   end subroutine fb_table_columns
 
-  !> Adds rows: as many as the arrays of `values` have elements.
+  !> Adds rows: as many as the arrays of `values` have elements, of columns of arrays as their last extent is.
   subroutine fb_table_insert(table, values, stat, errmsg)
     type(fb_table), intent(in) :: table
     type(fb_row_values), intent(in) :: values(:)

@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use forebay::{Array, ArrayMeta, ColumnValues, DType, ElementKind, Shape};
+use forebay::{Array, ArrayMeta, Cell, Column, ColumnValues, DType, ElementKind, Order, Shape};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyList, PyString, PyTuple};
 
 use crate::arrays::{self, Given};
-use crate::table::{cell_from_python, cell_to_python};
+use crate::table::{array_from_python, cell_from_python, cell_to_python};
 use crate::{errors, ffi};
 
 /// Columns of one length.
@@ -34,14 +34,23 @@ impl Columns {
     }
 }
 
-fn of_python(name: &str, dtype: &str, value: &Bound<'_, PyAny>) -> PyResult<ColumnValues> {
+/// What a column is given as: its name, and of a list the dtype and the extents that its values are to have.
+type GivenColumn<'py> = (String, String, Vec<u64>, Bound<'py, PyAny>);
+
+fn of_python((name, dtype, shape, value): &GivenColumn<'_>) -> PyResult<ColumnValues> {
     let py = value.py();
     if let Ok(list) = value.cast::<PyList>() {
-        let dtype = DType::parse(dtype).map_err(|e| errors::raise(py, &e))?;
-        let mut column = ColumnValues::new(name, dtype);
+        let (name, dtype, shape) = (name.clone(), dtype.clone(), shape.clone());
+        let declared = Column { name, dtype, shape, ..Default::default() };
+        let name = &declared.name;
+        let meta = declared.meta().map_err(|e| errors::raise(py, &e))?;
+        let mut column = ColumnValues::new(name.as_str(), meta);
         for one in list {
-            let cell = cell_from_python(&one, "", name)?;
-            forebay::fits(&cell, dtype)
+            let cell = match declared.is_array() {
+                true => array_from_python(&one, "", &declared)?,
+                false => cell_from_python(&one, "", name)?,
+            };
+            forebay::fits(&cell, meta)
                 .and_then(|()| column.push(&cell))
                 .map_err(|e| errors::raise(py, &e.within(format_args!("column {name:?}"))))?;
         }
@@ -50,25 +59,27 @@ fn of_python(name: &str, dtype: &str, value: &Bound<'_, PyAny>) -> PyResult<Colu
     let given = Given::new(value)?;
     let refused = |what: &str| {
         let text = format!(
-            "the column {name:?} is {what}; give an array of one axis, of numbers or truth values; complex numbers take two columns"
+            "the column {name:?} is {what}; give an array of numbers or truth values whose first axis is that of the rows; complex numbers take two columns"
         );
         errors::bad(py, text)
     };
     let Given::Dense { array, meta } = &given else { return Err(refused("a single text")) };
-    if meta.shape.rank() != 1 || meta.dtype.kind() == ElementKind::Complex || meta.dtype.is_text() {
+    let [_, each @ ..] = meta.shape.extents() else { return Err(refused(&meta.to_string())) };
+    if meta.dtype.kind() == ElementKind::Complex || meta.dtype.is_text() {
         return Err(refused(&meta.to_string()));
     }
-    let bytes = ffi::bytes(array, meta.order).ok_or_else(|| refused("an array that changed meanwhile"))?;
-    Ok(ColumnValues::of_elements(name, meta.dtype, bytes.to_vec()))
+    let each = Shape::new(each).map_err(|e| errors::raise(py, &e))?;
+    // An array of no elements has all orders.
+    let bytes = ffi::bytes(array, Order::C).ok_or_else(|| refused("an array that changed meanwhile"))?;
+    Ok(ColumnValues::of_elements(name.as_str(), ArrayMeta::new(meta.dtype, each), bytes.to_vec()))
 }
 
 #[pymethods]
 impl Columns {
     /// Columns of arrays, or of lists with the dtype that their values are to have.
     #[staticmethod]
-    fn of(given: Vec<(String, String, Bound<'_, PyAny>)>) -> PyResult<Columns> {
-        let made = given.iter().map(|(name, dtype, value)| of_python(name, dtype, value));
-        made.collect::<PyResult<_>>().map(Columns::new)
+    fn of(given: Vec<GivenColumn<'_>>) -> PyResult<Columns> {
+        given.iter().map(of_python).collect::<PyResult<_>>().map(Columns::new)
     }
 
     /// Columns of whatever gives an Arrow stream.
@@ -96,13 +107,16 @@ impl Columns {
         self.columns.first().map_or(0, ColumnValues::len)
     }
 
-    /// A column as an array, if every row has a value and these are numbers or truth values.
+    /// A column as an array, of arrays with an axis more, if every row has a value and these are numbers or truth values.
+    /// Arrays of floats that are not there are NaN.
     fn array<'py>(&self, py: Python<'py>, at: usize) -> PyResult<Option<Bound<'py, PyAny>>> {
         let column = self.column(py, at)?;
-        if column.dtype.is_text() || column.valid().is_some() {
+        let fills = column.is_array() && column.dtype.kind() == ElementKind::Float;
+        if column.dtype.is_text() || (column.valid().is_some() && !fills) {
             return Ok(None);
         }
-        let shape = Shape::new(&[column.len() as u64]).map_err(|e| errors::raise(py, &e))?;
+        let extents = [&[column.len() as u64], column.shape.extents()].concat();
+        let shape = Shape::new(&extents).map_err(|e| errors::raise(py, &e))?;
         let meta = ArrayMeta::new(column.dtype, shape);
         arrays::over_own(py, Array { meta, bytes: column.bytes().to_vec() }, true).map(Some)
     }
@@ -117,7 +131,7 @@ impl Columns {
     /// Some of the rows.
     fn pick(&self, py: Python<'_>, rows: Vec<usize>) -> PyResult<Columns> {
         let picked = |column: &ColumnValues| {
-            let mut made = ColumnValues::new(column.name.as_str(), column.dtype);
+            let mut made = ColumnValues::new(column.name.as_str(), column.meta());
             rows.iter()
                 .filter(|row| **row < column.len())
                 .try_for_each(|row| made.push(&column.cell(*row)))?;
@@ -139,6 +153,9 @@ impl Columns {
 }
 
 fn value(py: Python<'_>, column: &ColumnValues, row: usize) -> PyResult<Py<PyAny>> {
+    if let (true, Cell::Blob(bytes)) = (column.is_array(), column.cell(row)) {
+        return arrays::over_own(py, Array { meta: column.meta(), bytes }, true).map(Bound::unbind);
+    }
     if !column.dtype.is_text() || !column.has_value(row) {
         return cell_to_python(py, column.cell(row), column.dtype == DType::Bool);
     }

@@ -50,6 +50,7 @@ fn _forebay(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<group::Group>()?;
     module.add_class::<reference::Reference>()?;
     module.add_class::<server::Server>()?;
+    module.add_function(wrap_pyfunction!(run::literal, module)?)?;
     module.add_function(wrap_pyfunction!(server::broker_at, module)?)?;
     module.add_function(wrap_pyfunction!(server::stop_with_parent, module)?)?;
     module.add_function(wrap_pyfunction!(server::pause_before, module)?)?;

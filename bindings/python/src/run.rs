@@ -247,10 +247,11 @@ impl Run {
         &self,
         py: Python<'_>,
         name: &str,
-        columns: Vec<(String, String, String)>,
+        columns: Vec<(String, String, String, Vec<u64>)>,
         history: bool,
     ) -> PyResult<Table> {
-        let columns = columns.into_iter().map(|(name, dtype, units)| Column { name, dtype, units }).collect();
+        let column = |(name, dtype, units, shape)| Column { name, dtype, units, shape };
+        let columns = columns.into_iter().map(column).collect();
         released(py, || self.inner.table(name, TableOptions { columns, history })).map(Table::new)
     }
 
@@ -492,4 +493,10 @@ fn callback(function: Py<PyAny>) -> impl FnMut(i64) -> forebay::Result<()> + Sen
         });
         outcome.unwrap_or(Ok(()))
     }
+}
+
+/// The glob that matches this name only.
+#[pyfunction]
+pub fn literal(name: &str) -> String {
+    forebay::Name::literal(name)
 }

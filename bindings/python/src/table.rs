@@ -1,13 +1,14 @@
 //! Tables: rows as tuples of plain Python values.
 
-use forebay::{Cell, Rows, Select};
+use forebay::{Cell, Column, Order, Rows, Select};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyList, PyString, PyTuple};
 
+use crate::arrays::Given;
 use crate::columns::Columns;
 use crate::waits::released;
-use crate::{errors, json};
+use crate::{errors, ffi, json};
 
 /// A table of a run.
 #[pyclass(frozen)]
@@ -21,9 +22,12 @@ impl Table {
         Table { inner }
     }
 
-    fn cell(&self, value: &Bound<'_, PyAny>, column: usize) -> PyResult<Cell> {
-        let column = self.inner.columns().get(column).map_or("", |c| c.name.as_str());
-        cell_from_python(value, self.inner.name(), column)
+    /// A cell of a column; of one that is not there for the facade to refuse.
+    fn cell(&self, value: &Bound<'_, PyAny>, column: Option<&Column>) -> PyResult<Cell> {
+        match column {
+            Some(column) if column.is_array() => array_from_python(value, self.inner.name(), column),
+            other => cell_from_python(value, self.inner.name(), other.map_or("", |c| &c.name)),
+        }
     }
 }
 
@@ -47,6 +51,25 @@ pub fn cell_to_python(py: Python<'_>, cell: Cell, truth: bool) -> PyResult<Py<Py
         Cell::Text(v) => v.into_py_any(py),
         Cell::Blob(v) => Ok(PyBytes::new(py, &v).into_any().unbind()),
     }
+}
+
+/// A cell of a column of arrays, from an array in C order.
+pub fn array_from_python(value: &Bound<'_, PyAny>, table: &str, column: &Column) -> PyResult<Cell> {
+    if value.is_none() {
+        return Ok(Cell::Null);
+    }
+    let py = value.py();
+    let within = |e: forebay::Error| {
+        let column = &column.name;
+        errors::raise(py, &e.within(format_args!("table {table:?}, column {column:?}")))
+    };
+    let Given::Dense { array, meta } = Given::new(value)? else {
+        let text = format!("{value} is no array {}", column.meta().map_err(within)?);
+        return Err(within(forebay::Error::bad(text)));
+    };
+    let bytes = ffi::bytes(&array, Order::C)
+        .ok_or_else(|| errors::bad(py, "the array has changed its layout meanwhile"))?;
+    forebay::array_cell(column, &meta, bytes).map_err(within)
 }
 
 /// A cell of the column of that name.
@@ -91,11 +114,11 @@ impl Table {
         self.inner.name().to_owned()
     }
 
-    /// Name, dtype and unit of each column.
+    /// Name, dtype, unit and extents of each column.
     #[getter]
-    fn columns(&self) -> Vec<(String, String, String)> {
+    fn columns(&self) -> Vec<(String, String, String, Vec<u64>)> {
         let columns = self.inner.columns().iter();
-        columns.map(|c| (c.name.clone(), c.dtype.clone(), c.units.clone())).collect()
+        columns.map(|c| (c.name.clone(), c.dtype.clone(), c.units.clone(), c.shape.clone())).collect()
     }
 
     #[getter]
@@ -104,9 +127,11 @@ impl Table {
     }
 
     fn insert(&self, py: Python<'_>, rows: Vec<Vec<Bound<'_, PyAny>>>) -> PyResult<()> {
-        let cells: PyResult<Vec<Vec<Cell>>> =
-            rows.iter().map(|row| row.iter().enumerate().map(|(at, v)| self.cell(v, at)).collect()).collect();
-        let cells = cells?;
+        let columns = self.inner.columns();
+        let row = |row: &Vec<Bound<'_, PyAny>>| -> PyResult<Vec<Cell>> {
+            row.iter().enumerate().map(|(at, v)| self.cell(v, columns.get(at))).collect()
+        };
+        let cells = rows.iter().map(row).collect::<PyResult<Vec<_>>>()?;
         released(py, || self.inner.insert(&cells))
     }
 
@@ -145,7 +170,11 @@ impl Table {
     ) -> PyResult<u64> {
         let mut set = Vec::with_capacity(names.len());
         for (name, value) in names.into_iter().zip(&values) {
-            let cell = cell_from_python(value, self.inner.name(), &name)?;
+            let column = self.inner.columns().iter().find(|c| c.name == name);
+            let cell = match column {
+                Some(_) => self.cell(value, column)?,
+                None => cell_from_python(value, self.inner.name(), &name)?,
+            };
             set.push((name, cell));
         }
         let args: Vec<_> = args.iter().map(json::scalar_from_python).collect::<PyResult<_>>()?;

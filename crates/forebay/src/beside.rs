@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use forebay_agent::Address;
+use forebay_client::remote::RemoteRun;
 use forebay_client::run::Session;
 use forebay_host::identity;
 use forebay_link::Wire;
@@ -22,7 +23,16 @@ const PAUSE: Duration = Duration::from_millis(10);
 
 /// Opens the session of a client.
 pub fn session(dir: &Path, mode: Mode, options: &OpenOptions) -> Result<Session> {
-    check(dir, mode, options)?;
+    check(mode, options)?;
+    if !dir.join(layout::CATALOG).exists() {
+        return Err(Error::new(
+            Code::NotFound,
+            format!(
+                "there is no run {}; a client opens one that is there, start its program first",
+                dir.display()
+            ),
+        ));
+    }
     let path = dir.to_str().ok_or_else(|| crate::owner::not_utf8(dir))?;
     let request = request(path, mode, options, (NO_RANK, 0))?;
     let began = Instant::now();
@@ -37,8 +47,14 @@ pub fn session(dir: &Path, mode: Mode, options: &OpenOptions) -> Result<Session>
     }
 }
 
+/// The same of a run on another host: its agent there is asked, which stands for the client as for a rank.
+pub fn session_from_afar(remote: &RemoteRun, mode: Mode, options: &OpenOptions) -> Result<Session> {
+    check(mode, options)?;
+    crate::owner::session_from_afar(remote, mode, options, (NO_RANK, 0))
+}
+
 /// What goes with a client and what does not.
-fn check(dir: &Path, mode: Mode, options: &OpenOptions) -> Result<()> {
+fn check(mode: Mode, options: &OpenOptions) -> Result<()> {
     if mode != Mode::ReadWrite {
         return Err(Error::bad(format!(
             "a client opens a run that is there, with mode \"r+\", and not with {:?}; leave client out to make a run, or to read one",
@@ -55,15 +71,6 @@ fn check(dir: &Path, mode: Mode, options: &OpenOptions) -> Result<()> {
         return Err(Error::bad(format!(
             "a client is none of the ranks, and {name} is theirs to say; leave it out"
         )));
-    }
-    if !dir.join(layout::CATALOG).exists() {
-        return Err(Error::new(
-            Code::NotFound,
-            format!(
-                "there is no run {}; a client opens one that is there, start its program first",
-                dir.display()
-            ),
-        ));
     }
     Ok(())
 }
@@ -95,7 +102,7 @@ fn unreachable(dir: &Path, holder: &lock::Holder) -> Error {
             format!("the run {run} is held by process {pid}, which comes or leaves just now; open it again")
         }
         false => format!(
-            "the run {run} is held by process {pid} on host {host}, and a client writes on the host of the owner; start it there"
+            "the run {run} is held by process {pid} on host {host}, where nobody listens for other hosts; start the client there"
         ),
     };
     Error::new(Code::Conflict, text)

@@ -3,7 +3,7 @@
 use forebay_client::run::Session;
 use forebay_store::catalog::DataRow;
 use forebay_types::reading::Question;
-use forebay_types::{Code, Description, Error, Result, crc32c};
+use forebay_types::{Code, Description, Error, Name, Result, crc32c};
 
 use crate::{Array, ConstantOptions, Run, View};
 
@@ -40,14 +40,7 @@ impl Run {
 
     /// The data sets of that name.
     fn versions(&self, name: &str) -> Result<Vec<DataRow>> {
-        let pattern = name.chars().fold(String::new(), |mut glob, c| {
-            match c {
-                '*' | '?' | '[' => glob.extend(['[', c, ']']),
-                _ => glob.push(c),
-            }
-            glob
-        });
-        self.settled()?.ask(&Question::List { pattern, set: None })
+        self.settled()?.ask(&Question::List { pattern: Name::literal(name), set: None })
     }
 
     /// Fails if a snapshot has the step from which on a new version is to hold.

@@ -70,5 +70,5 @@ pub use run::{Run, in_memory, open};
 #[doc(hidden)]
 pub use slabs::Which;
 pub use steps::{Start, StepsOptions, TimeLimit};
-pub use table::{Table, TableOptions};
+pub use table::{Table, TableOptions, array_cell};
 pub use watch::{DiagramOptions, Level, ParameterOptions};

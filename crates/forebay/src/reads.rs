@@ -5,7 +5,7 @@ use forebay_store::catalog::{Moment, Rows};
 use forebay_store::{Answer, MappedArray, Reader};
 use forebay_types::columns::ColumnValues;
 use forebay_types::reading::{Question, Wanted};
-use forebay_types::{DType, Error, Result, Selection};
+use forebay_types::{ArrayMeta, Error, Result, Selection};
 use serde::de::DeserializeOwned;
 
 use crate::Array;
@@ -50,11 +50,11 @@ impl Reads {
         }
     }
 
-    /// The answer to one whose answer is rows, by columns; `dtype_of` says of what dtype the one of a name is.
+    /// The answer to one whose answer is rows, by columns; `meta_of` says what the values of the one of a name are.
     pub fn columns(
         &self,
         question: &Question,
-        dtype_of: impl Fn(&str) -> Result<DType>,
+        meta_of: impl Fn(&str) -> Result<ArrayMeta>,
     ) -> Result<Vec<ColumnValues>> {
         match (self, question) {
             (Here(reader), Question::Select(wanted)) => return reader.columns(wanted),
@@ -62,7 +62,7 @@ impl Reads {
             _ => {}
         }
         let found = self.rows(question)?;
-        let column = |name: &String| Ok(ColumnValues::new(name.as_str(), dtype_of(name)?));
+        let column = |name: &String| Ok(ColumnValues::new(name.as_str(), meta_of(name)?));
         let mut columns = found.columns.iter().map(column).collect::<Result<Vec<_>>>()?;
         for row in &found.rows {
             columns.iter_mut().zip(row).try_for_each(|(column, cell)| column.push(cell))?;

@@ -80,7 +80,7 @@ pub fn open(place: &str, mode: Mode, mut options: OpenOptions) -> Result<Run> {
         false => crate::options::buffer(options.buffer, rank_and_size.1)?,
     };
     let (session, owner) = match &remote {
-        Some(remote) if options.client => return Err(not_from_afar(&remote.url)),
+        Some(remote) if options.client => (crate::beside::session_from_afar(remote, mode, &options)?, None),
         None if options.client => (crate::beside::session(&dir, mode, &options)?, None),
         None => crate::owner::session(&dir, mode, &options, rank_and_size)?,
         Some(remote) => (crate::owner::session_from_afar(remote, mode, &options, rank_and_size)?, None),
@@ -98,12 +98,6 @@ pub fn open(place: &str, mode: Mode, mut options: OpenOptions) -> Result<Run> {
         run.session()?.know_last_bytes(newest / u64::from(rank_and_size.1));
     }
     Ok(run)
-}
-
-fn not_from_afar(url: &str) -> Error {
-    Error::bad(format!(
-        "a client writes on the host of the run, and {url} is on another one; start it there, or open the run as a rank"
-    ))
 }
 
 /// What is said to whoever reads a run of data that are not on disk yet.
@@ -335,8 +329,8 @@ impl Run {
     /// The points of a history by columns: `step`, `t`, and one for each curve, NaN where it has no point at that step and
     /// t. `NotFound` names the histories there are.
     pub fn history(&self, title: &str) -> Result<Vec<ColumnValues>> {
-        let dtype = |name: &str| Ok(if name == "step" { DType::I64 } else { DType::F64 });
-        self.settled()?.columns(&Question::History(title.to_owned()), dtype)
+        let meta = |name: &str| Ok(if name == "step" { DType::I64 } else { DType::F64 }.into());
+        self.settled()?.columns(&Question::History(title.to_owned()), meta)
     }
 
     // --- snapshots ---------------------------------------------------------------------------

@@ -4,8 +4,9 @@ use forebay_types::columns::ColumnValues;
 use forebay_types::control::{Column, TableInfo};
 use forebay_types::reading::{Question, Select};
 use forebay_types::record::Cell;
-use forebay_types::{Code, DType, Error, Result};
+use forebay_types::{ArrayMeta, Code, DType, ElementKind, Error, Result};
 use serde_json::{Map, Value};
+use std::borrow::Cow;
 
 use crate::{Rows, Run};
 
@@ -63,11 +64,10 @@ impl Table {
     }
 
     fn insert_as(&self, rows: &[Vec<Cell>], step: Option<i64>) -> Result<()> {
-        let dtypes: Vec<DType> =
-            self.columns().iter().map(|c| DType::parse(&c.dtype)).collect::<Result<_>>()?;
+        let metas: Vec<ArrayMeta> = self.columns().iter().map(Column::meta).collect::<Result<_>>()?;
         for row in rows {
-            for ((cell, dtype), column) in row.iter().zip(&dtypes).zip(self.columns()) {
-                forebay_store::catalog::fits(cell, *dtype).map_err(|e| {
+            for ((cell, meta), column) in row.iter().zip(&metas).zip(self.columns()) {
+                forebay_store::catalog::fits(cell, *meta).map_err(|e| {
                     e.within(format_args!("table {:?}, column {:?}", self.name(), column.name))
                 })?;
             }
@@ -105,17 +105,13 @@ impl Table {
         let mut given = Vec::with_capacity(names.len());
         for declared in self.columns() {
             let found = columns.iter().find(|c| c.name == declared.name);
-            let dtype = DType::parse(&declared.dtype)?;
-            // What is of the column's own dtype fits.
-            if let Some(column) = found.filter(|c| c.dtype != dtype) {
-                let fits = |row| forebay_store::catalog::fits(&column.cell(row), dtype);
-                (0..rows).try_for_each(fits).map_err(|e| within(e, &declared.name))?;
-            }
-            given.push(found);
+            let fitting = found.map(|column| fitting(column, declared)).transpose();
+            given.push(fitting.map_err(|e| within(e, &declared.name))?);
         }
         let none = Cell::Null;
         self.run.session()?.insert_rows(&self.info, rows, None, |row, w| {
-            given.iter().for_each(|column| column.map_or_else(|| none.clone(), |c| c.cell(row)).encode(w));
+            let cell = |column: &Option<Cow<ColumnValues>>| column.as_ref().map(|c| c.cell(row));
+            given.iter().for_each(|column| cell(column).unwrap_or_else(|| none.clone()).encode(w));
         })
     }
 
@@ -131,11 +127,11 @@ impl Table {
     /// Reads rows by columns: those that are wanted, in the order and up to the limit given; `wanted.table` is this one.
     pub fn select_columns(&self, wanted: Select) -> Result<Vec<ColumnValues>> {
         let wanted = Select { table: self.name().to_owned(), ..wanted };
-        let dtype_of = |name: &str| {
+        let meta_of = |name: &str| {
             let declared = self.columns().iter().find(|c| c.name == name);
-            declared.map_or(Ok(DType::I64), |c| DType::parse(&c.dtype))
+            declared.map_or(Ok(DType::I64.into()), Column::meta)
         };
-        self.run.settled()?.columns(&Question::Select(wanted), dtype_of)
+        self.run.settled()?.columns(&Question::Select(wanted), meta_of)
     }
 
     /// Changes rows where the condition holds: each column named gets one value; returns how many.
@@ -143,10 +139,9 @@ impl Table {
         let changed = |(name, cell): (String, Cell)| {
             let within = |e: Error| e.within(format_args!("table {:?}, column {name:?}", self.name()));
             if let Some(column) = self.columns().iter().find(|c| c.name == name) {
-                forebay_store::catalog::fits(&cell, DType::parse(&column.dtype)?).map_err(within)?;
+                forebay_store::catalog::fits(&cell, column.meta()?).map_err(within)?;
             }
-            let value = json(cell).map_err(within)?;
-            Ok((name, value))
+            Ok((name, cell.json()))
         };
         let set = set.into_iter().map(changed).collect::<Result<Map<_, _>>>()?;
         self.run.session()?.update(&self.info, set, condition, args)
@@ -178,18 +173,49 @@ impl Table {
     }
 }
 
-/// A cell as an update carries it; a NaN is what has no value.
-fn json(cell: Cell) -> Result<Value> {
-    Ok(match cell {
-        Cell::Null => Value::Null,
-        Cell::Int(v) => v.into(),
-        Cell::Unsigned(v) => v.into(),
-        Cell::Real(v) if v.is_nan() => Value::Null,
-        Cell::Real(v) if v.is_finite() => v.into(),
-        Cell::Real(v) => return Err(Error::bad(format!("{v} cannot be set; insert it in a new row"))),
-        Cell::Text(v) => v.into(),
-        Cell::Blob(_) => return Err(Error::bad("bytes cannot be set; insert them in a new row")),
-    })
+/// Values as a column takes them: those of arrays with the elements of its dtype; `BadArgument` when one does not fit.
+fn fitting<'a>(given: &'a ColumnValues, declared: &Column) -> Result<Cow<'a, ColumnValues>> {
+    let meta = declared.meta()?;
+    if given.shape != meta.shape {
+        let (a, b) = (each(&given.meta()), each(&meta));
+        return Err(Error::bad(format!(
+            "{a} is given for each row, and a row has {b}; reshape what is given"
+        )));
+    }
+    // What is of the column's own dtype fits.
+    if given.dtype == meta.dtype {
+        return Ok(Cow::Borrowed(given));
+    }
+    let fits = |cell: &Cell| forebay_store::catalog::fits(cell, meta.dtype);
+    if !given.is_array() {
+        (0..given.len()).try_for_each(|row| fits(&given.cell(row)))?;
+        return Ok(Cow::Borrowed(given));
+    }
+    let elements = given.flat();
+    let mut made = ColumnValues::new(declared.name.as_str(), meta.dtype);
+    for at in 0..elements.len() {
+        let cell = elements.cell(at);
+        fits(&cell).and_then(|()| made.push(&cell))?;
+    }
+    Ok(Cow::Owned(made.in_rows_of(given)))
+}
+
+/// What a row has in a column.
+fn each(meta: &ArrayMeta) -> String {
+    match meta.shape.rank() {
+        0 => format!("one {}", meta.dtype),
+        _ => format!("an array {meta}"),
+    }
+}
+
+/// An array, row-major, as the cell of a column of arrays.
+pub fn array_cell(column: &Column, meta: &ArrayMeta, bytes: &[u8]) -> Result<Cell> {
+    if meta.dtype.is_text() || meta.dtype.kind() == ElementKind::Complex {
+        let wanted = column.meta()?;
+        return Err(Error::bad(format!("{meta} is given, and a row has an array {wanted}; give numbers")));
+    }
+    let given = ColumnValues::of_elements(column.name.as_str(), *meta, bytes.to_vec());
+    fitting(&given, column).map(|made| made.cell(0))
 }
 
 fn absent(run: &Run, name: &str) -> Error {

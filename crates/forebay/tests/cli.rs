@@ -38,7 +38,7 @@ fn example(s: &Sandbox) -> String {
     let column = |name: &str, dtype: &str| forebay::Column {
         name: name.into(),
         dtype: dtype.into(),
-        units: String::new(),
+        ..Default::default()
     };
     let columns = vec![column("step", "i64"), column("energy", "f64")];
     let table = run.table("history", forebay::TableOptions { columns, history: false }).unwrap();

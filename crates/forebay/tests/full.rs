@@ -151,7 +151,7 @@ fn has_what_was_put(run: &Run) {
 fn who_asks_behind_a_large_put_is_told(s: &Sandbox) {
     let (run, ballast) = on_a_full_disk(s, WhenFull::Block, 32, 1 << 20);
     let run = Arc::new(run);
-    let columns = vec![Column { name: "n".into(), dtype: "i64".into(), units: String::new() }];
+    let columns = vec![Column { name: "n".into(), dtype: "i64".into(), ..Default::default() }];
     let table = run.table("rows", TableOptions { columns, history: false }).unwrap();
     let taken = behind_a_large_put(&run);
     table.insert(&[vec![Cell::Int(1)]]).unwrap();

@@ -19,7 +19,7 @@ fn open(s: &crate::support::Sandbox, name: &str, rank: u32, size: u32) -> Run {
 }
 
 fn history(run: &Run) -> Table {
-    let columns = vec![Column { name: "t".into(), dtype: "f64".into(), units: String::new() }];
+    let columns = vec![Column { name: "t".into(), dtype: "f64".into(), ..Default::default() }];
     run.table("history", TableOptions { columns, history: true }).unwrap()
 }
 

@@ -16,7 +16,12 @@ fn small() -> OpenOptions {
 
 fn columns() -> Vec<Column> {
     [("t", "f64", "s"), ("energy", "f64", "J"), ("note", "str", "")]
-        .map(|(name, dtype, units)| Column { name: name.into(), dtype: dtype.into(), units: units.into() })
+        .map(|(name, dtype, units)| Column {
+            name: name.into(),
+            dtype: dtype.into(),
+            units: units.into(),
+            ..Default::default()
+        })
         .into()
 }
 

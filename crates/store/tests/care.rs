@@ -55,8 +55,12 @@ fn what_a_program_puts_again_while_verify_reads_is_no_fault() {
 }
 
 pub fn table(rank: &mut Rank, name: &str) -> TableInfo {
-    let column =
-        |name: &str, dtype: &str| Column { name: name.into(), dtype: dtype.into(), units: "s".into() };
+    let column = |name: &str, dtype: &str| Column {
+        name: name.into(),
+        dtype: dtype.into(),
+        units: "s".into(),
+        ..Default::default()
+    };
     let columns = vec![column("k", "i64"), column("s", "str")];
     let made = rank.ask(&Ask::Table { name: name.into(), columns, history: false }).unwrap();
     serde_json::from_value(made).unwrap()

@@ -36,7 +36,7 @@ fn a_writer_that_waits_to_be_killed() {
         }));
     let owner = Owner::open(Path::new(&run), Options { disk, ..Options::default() }).unwrap();
     let mut rank = Rank::open(&owner, 0, 1, 8 << 20);
-    let columns = vec![Column { name: "t".into(), dtype: "i64".into(), units: String::new() }];
+    let columns = vec![Column { name: "t".into(), dtype: "i64".into(), ..Default::default() }];
     let t = rank.ask(&Ask::Table { name: "history".into(), columns, history: true }).unwrap();
     let t: TableInfo = serde_json::from_value(t).unwrap();
     let back = rank.ask(&Ask::Restart { tag: None, strict: false }).unwrap();
@@ -167,7 +167,7 @@ fn a_writer_of_data_sets_that_waits_to_be_killed() {
     let run = Path::new(&run);
     let owner = Owner::open(run, Options::default()).unwrap();
     let mut rank = Rank::open(&owner, 0, 1, 8 << 20);
-    let columns = vec![Column { name: "t".into(), dtype: "i64".into(), units: String::new() }];
+    let columns = vec![Column { name: "t".into(), dtype: "i64".into(), ..Default::default() }];
     rank.ask(&Ask::Table { name: "t".into(), columns, history: false }).unwrap();
     let main = run.with_file_name("main.sqlite");
     wait_for("the table in the catalog's own file", || {

@@ -391,7 +391,7 @@ fn a_catalog_that_is_older_than_the_files_beside_it_says_what_it_did_not_know_an
 
 /// A table of one column; gives its number.
 fn table(rank: &mut Rank, name: &str) -> u32 {
-    let columns = vec![Column { name: "a".into(), dtype: "f64".into(), units: String::new() }];
+    let columns = vec![Column { name: "a".into(), dtype: "f64".into(), ..Default::default() }];
     let made = rank.ask(&Ask::Table { name: name.into(), columns, history: false }).unwrap();
     serde_json::from_value::<TableInfo>(made).unwrap().id
 }

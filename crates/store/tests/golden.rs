@@ -25,8 +25,8 @@ fn write(run: &Path) {
     rank.put("grid", &f64s(10, 5), None);
     rank.put("large", &f64s(9000, 1), None);
     let columns = vec![
-        Column { name: "n".into(), dtype: "i64".into(), units: String::new() },
-        Column { name: "energy".into(), dtype: "f64".into(), units: "J".into() },
+        Column { name: "n".into(), dtype: "i64".into(), ..Default::default() },
+        Column { name: "energy".into(), dtype: "f64".into(), units: "J".into(), ..Default::default() },
     ];
     let table = rank.ask(&Ask::Table { name: "history".into(), columns, history: true }).unwrap();
     let table: TableInfo = serde_json::from_value(table).unwrap();

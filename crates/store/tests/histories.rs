@@ -21,7 +21,7 @@ struct Starter {
 impl Starter {
     fn open(owner: &Owner, rank: u32, size: u32) -> Starter {
         let mut rank = Rank::open(owner, rank, size, 1 << 20);
-        let column = |name: &str| Column { name: name.into(), dtype: "i64".into(), units: String::new() };
+        let column = |name: &str| Column { name: name.into(), dtype: "i64".into(), ..Default::default() };
         let columns = ["rank", "step", "start"].map(column).to_vec();
         let made = rank.ask(&Ask::Table { name: "hist".into(), columns, history: true }).unwrap();
         let table = serde_json::from_value::<TableInfo>(made).unwrap().id;

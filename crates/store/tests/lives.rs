@@ -26,8 +26,11 @@ struct Starter {
 
 impl Starter {
     fn new(mut rank: Rank, start: u64) -> Starter {
-        let columns =
-            ["rank", "start"].map(|name| Column { name: name.into(), dtype: "i64".into(), units: "".into() });
+        let columns = ["rank", "start"].map(|name| Column {
+            name: name.into(),
+            dtype: "i64".into(),
+            ..Default::default()
+        });
         let mut made = |name: &str, history| {
             let made = rank.ask(&Ask::Table { name: name.into(), columns: columns.clone().into(), history });
             serde_json::from_value::<TableInfo>(made.unwrap()).unwrap().id

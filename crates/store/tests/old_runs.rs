@@ -65,7 +65,12 @@ fn cells(of: &[Cell]) -> Vec<u8> {
 }
 
 fn table(rank: &mut Rank, name: &str, columns: &[(&str, &str, &str)], history: bool) -> u32 {
-    let column = |c: &(&str, &str, &str)| Column { name: c.0.into(), dtype: c.1.into(), units: c.2.into() };
+    let column = |c: &(&str, &str, &str)| Column {
+        name: c.0.into(),
+        dtype: c.1.into(),
+        units: c.2.into(),
+        ..Default::default()
+    };
     let columns = columns.iter().map(column).collect();
     let made = rank.ask(&Ask::Table { name: name.into(), columns, history }).unwrap();
     serde_json::from_value::<TableInfo>(made).unwrap().id

@@ -302,7 +302,8 @@ fn a_restart_goes_back_to_the_last_step_with_its_history() {
     let (_keep, run) = scratch();
     let owner = Owner::open(&run, Options::default()).unwrap();
     let mut rank = Rank::open(&owner, 0, 1, 4 << 20);
-    let columns = vec![Column { name: "t".into(), dtype: "f64".into(), units: "s".into() }];
+    let columns =
+        vec![Column { name: "t".into(), dtype: "f64".into(), units: "s".into(), ..Default::default() }];
     let t = rank.ask(&Ask::Table { name: "history".into(), columns, history: true }).unwrap();
     let t: TableInfo = serde_json::from_value(t).unwrap();
     for step in 0..25 {

@@ -145,7 +145,7 @@ fn play() -> Vec<Image> {
     let options = Options { disk: disk.clone(), overflow: 0, spill: 64 << 10, ..Options::default() };
     let owner = Owner::open(&run, options).unwrap();
     let mut rank = Rank::open(&owner, 0, 1, 2 << 20);
-    let columns = vec![Column { name: "n".into(), dtype: "i64".into(), units: String::new() }];
+    let columns = vec![Column { name: "n".into(), dtype: "i64".into(), ..Default::default() }];
     let table = rank.ask(&Ask::Table { name: "rows".into(), columns, history: false }).unwrap();
     let table: TableInfo = serde_json::from_value(table).unwrap();
     for (n, act) in SCRIPT.iter().enumerate() {

@@ -132,6 +132,13 @@ struct PlainMeta {
     column_major: bool,
 }
 
+impl From<DType> for ArrayMeta {
+    /// A single element, or a text.
+    fn from(dtype: DType) -> ArrayMeta {
+        ArrayMeta::new(dtype, Shape::scalar())
+    }
+}
+
 impl From<ArrayMeta> for PlainMeta {
     fn from(m: ArrayMeta) -> PlainMeta {
         let shape = m.shape.extents().to_vec();

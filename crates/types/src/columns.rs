@@ -3,21 +3,61 @@
 //!
 //! ```text
 //!  numbers, truth values   bytes:  element | element | ...          little endian, of the dtype's size
+//!  arrays of one shape     bytes:  all elements of a row | of the next one | ...             row-major
 //!  texts, bytes            bytes:  all of them, one behind the other
 //!                          ends:   0 | end of the first | end of the second | ...
 //!  valid                   one bit a row, the lowest first, as in Arrow; absent while every row has a value
 //! ```
 
 use crate::record::Cell;
-use crate::{Code, DType, ElementKind, Error, Result};
+use crate::{ArrayMeta, Code, DType, ElementKind, Error, Result, Shape, number_of_attribute, real_attribute};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+impl Cell {
+    /// As JSON: what has no value, a NaN too, is null; infinities and bytes are tagged as in attributes.
+    pub fn json(&self) -> Value {
+        match self {
+            Cell::Null => Value::Null,
+            Cell::Int(v) => json!(v),
+            Cell::Unsigned(v) => json!(v),
+            // A column of floats has no other NaN: it is what has no value.
+            Cell::Real(v) if v.is_nan() => Value::Null,
+            Cell::Real(v) => real_attribute(*v),
+            Cell::Text(v) => json!(v),
+            Cell::Blob(v) => json!({"$b": STANDARD.encode(v)}),
+        }
+    }
+
+    /// What such JSON says; a truth value is an integer.
+    pub fn from_json(value: &Value) -> Option<Cell> {
+        Some(match value {
+            Value::Null => Cell::Null,
+            Value::Bool(v) => Cell::Int((*v).into()),
+            Value::Number(n) => match (n.as_i64(), n.as_u64()) {
+                (Some(v), _) => Cell::Int(v),
+                (_, Some(v)) => Cell::Unsigned(v),
+                _ => Cell::Real(n.as_f64()?),
+            },
+            Value::String(v) => Cell::Text(v.clone()),
+            Value::Object(tag) if tag.len() == 1 && tag.contains_key("$b") => {
+                Cell::Blob(STANDARD.decode(tag.get("$b")?.as_str()?).ok()?)
+            }
+            other => Cell::Real(number_of_attribute(other)?),
+        })
+    }
+}
 
 /// One column.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ColumnValues {
     /// Its name.
     pub name: String,
-    /// Type of its values.
+    /// Type of its values, or of their elements.
     pub dtype: DType,
+    /// Extents of the array that each value is; those of a scalar where it is a single element.
+    pub shape: Shape,
     rows: usize,
     bytes: Vec<u8>,
     ends: Vec<i64>,
@@ -25,15 +65,43 @@ pub struct ColumnValues {
 }
 
 impl ColumnValues {
-    /// An empty one.
-    pub fn new(name: impl Into<String>, dtype: DType) -> ColumnValues {
+    /// An empty one, of values that are as `each` says: of a dtype, or arrays.
+    pub fn new(name: impl Into<String>, each: impl Into<ArrayMeta>) -> ColumnValues {
+        let ArrayMeta { dtype, shape, .. } = each.into();
         let ends = if dtype.is_text() { vec![0] } else { Vec::new() };
-        ColumnValues { name: name.into(), dtype, rows: 0, bytes: Vec::new(), ends, valid: None }
+        ColumnValues { name: name.into(), dtype, shape, rows: 0, bytes: Vec::new(), ends, valid: None }
     }
 
-    /// One of numbers or truth values that lie together already.
-    pub fn of_elements(name: impl Into<String>, dtype: DType, bytes: Vec<u8>) -> ColumnValues {
-        ColumnValues { rows: bytes.len() / dtype.size(), bytes, ..ColumnValues::new(name, dtype) }
+    /// One of numbers or truth values, or of arrays of them, that lie together already.
+    pub fn of_elements(name: impl Into<String>, each: impl Into<ArrayMeta>, bytes: Vec<u8>) -> ColumnValues {
+        let empty = ColumnValues::new(name, each);
+        ColumnValues { rows: bytes.len() / empty.value_size(), bytes, ..empty }
+    }
+
+    /// Whether each value is an array.
+    pub fn is_array(&self) -> bool {
+        self.shape.rank() > 0
+    }
+
+    /// What each value is.
+    pub fn meta(&self) -> ArrayMeta {
+        ArrayMeta::new(self.dtype, self.shape)
+    }
+
+    /// Bytes of each value, which is no text: at least 1.
+    pub fn value_size(&self) -> usize {
+        (self.shape.len() as usize * self.dtype.size()).max(1)
+    }
+
+    /// The same elements, one a row.
+    pub fn flat(&self) -> ColumnValues {
+        ColumnValues::of_elements(self.name.as_str(), self.dtype, self.bytes.clone())
+    }
+
+    /// Elements that came from [`ColumnValues::flat`] of `like`, in rows as there.
+    pub fn in_rows_of(mut self, like: &ColumnValues) -> ColumnValues {
+        (self.shape, self.rows, self.valid) = (like.shape, like.rows, like.valid.clone());
+        self
     }
 
     /// How many rows it has.
@@ -96,8 +164,13 @@ impl ColumnValues {
         self.rows += 1;
     }
 
-    /// A row without a value: NaN in a column of floats.
+    /// A row without a value: NaN in a column of floats; of arrays of floats it is told from one of NaN.
     pub fn push_null(&mut self) {
+        if self.is_array() {
+            let none = self.dtype.nan().unwrap_or_else(|| vec![0; self.dtype.size()]);
+            self.bytes.extend(none.repeat(self.shape.len() as usize));
+            return self.end_row(false);
+        }
         if self.dtype.kind() == ElementKind::Float {
             return self.push_real(f64::NAN);
         }
@@ -132,7 +205,7 @@ impl ColumnValues {
         self.end_row(true);
     }
 
-    /// A row with an element as its bytes are.
+    /// A row with an element, or an array, as its bytes are.
     pub fn push_element(&mut self, element: &[u8]) {
         self.bytes.extend_from_slice(element);
         self.end_row(true);
@@ -149,6 +222,10 @@ impl ColumnValues {
     pub fn push(&mut self, cell: &Cell) -> Result<()> {
         match (cell, self.dtype.is_text()) {
             (Cell::Null, _) => self.push_null(),
+            (Cell::Blob(v), false) if self.is_array() && v.len() == self.value_size() => {
+                self.push_element(v);
+            }
+            _ if self.is_array() => return Err(self.foreign()),
             (Cell::Int(v), false) => self.push_integer(*v as u64),
             (Cell::Unsigned(v), false) if self.dtype.kind() == ElementKind::Float => {
                 self.push_real(*v as f64)
@@ -166,7 +243,9 @@ impl ColumnValues {
     pub fn foreign(&self) -> Error {
         let text = format!(
             "row {} of column {:?} holds something else than {}; `select` by rows shows it",
-            self.rows, self.name, self.dtype
+            self.rows,
+            self.name,
+            if self.is_array() { self.meta().to_string() } else { self.dtype.to_string() }
         );
         Error::new(Code::Corrupt, text)
     }
@@ -183,8 +262,11 @@ impl ColumnValues {
                 _ => Cell::Blob(text.to_owned()),
             };
         }
-        let size = self.dtype.size();
+        let size = self.value_size();
         let element = &self.bytes[row * size..(row + 1) * size];
+        if self.is_array() {
+            return Cell::Blob(element.to_owned());
+        }
         if let (ElementKind::Float, Some(real)) = (self.dtype.kind(), self.dtype.real()) {
             return Cell::Real((real.decode)(element));
         }
@@ -223,6 +305,16 @@ mod tests {
         wide.push(&Cell::Unsigned(u64::MAX)).unwrap();
         assert_eq!(wide.cell(0), Cell::Unsigned(u64::MAX));
         assert_eq!(wide.push(&Cell::Text("x".into())).unwrap_err().code(), Code::Corrupt);
+        let mut vectors = ColumnValues::new("v", ArrayMeta::new(DType::F32, Shape::new(&[2]).unwrap()));
+        let one: Vec<u8> = [0.5f32, f32::NAN].iter().flat_map(|v| v.to_le_bytes()).collect();
+        vectors.push(&Cell::Blob(one.clone())).unwrap();
+        vectors.push(&Cell::Null).unwrap();
+        assert_eq!((vectors.cell(0), vectors.cell(1)), (Cell::Blob(one.clone()), Cell::Null));
+        assert_eq!((vectors.len(), vectors.bytes().len(), vectors.nulls()), (2, 16, 1));
+        assert_eq!(vectors.flat().in_rows_of(&vectors), vectors);
+        for foreign in [Cell::Blob(one[..4].to_vec()), Cell::Real(0.5)] {
+            assert_eq!(vectors.push(&foreign).unwrap_err().code(), Code::Corrupt);
+        }
         let mut reals = ColumnValues::new("x", DType::F32);
         reals.push_null();
         assert!(matches!(reals.cell(0), Cell::Real(v) if v.is_nan()));

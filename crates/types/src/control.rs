@@ -1,7 +1,7 @@
 //! What is said over a Unix socket between the processes of one user, and the requests that
 //! travel through a session's ring: rare, so JSON.
 
-use crate::Keep;
+use crate::{ArrayMeta, DType, Keep, Result, Shape};
 use serde::{Deserialize, Serialize};
 
 /// Version of every byte that two processes exchange. A different one is refused by name.
@@ -508,7 +508,7 @@ pub enum Target {
 }
 
 /// A column of a table.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Column {
     /// Its name.
     pub name: String,
@@ -517,6 +517,29 @@ pub struct Column {
     /// Unit, or empty. Runs of before say `unit`.
     #[serde(default, alias = "unit")]
     pub units: String,
+    /// Extents of the array that each value is; empty where it is a single element, a text or bytes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shape: Vec<u64>,
+}
+
+impl Column {
+    /// What each value is: of rank 0 a single element, a text or bytes; else an array, which lies row-major.
+    pub fn meta(&self) -> Result<ArrayMeta> {
+        Ok(ArrayMeta::new(DType::parse(&self.dtype)?, Shape::new(&self.shape)?))
+    }
+
+    /// Whether each value is an array.
+    pub fn is_array(&self) -> bool {
+        !self.shape.is_empty()
+    }
+
+    /// Its name and what its values are, as an error lists the columns of a table.
+    pub fn words(&self) -> String {
+        match self.meta() {
+            Ok(meta) if self.is_array() => format!("{} {meta}", self.name),
+            _ => format!("{} {}", self.name, self.dtype),
+        }
+    }
 }
 
 /// A table as the owner knows it.

@@ -59,6 +59,17 @@ impl Name {
         self.0.rsplit('/').next().unwrap_or(&self.0)
     }
 
+    /// The glob that matches this name only.
+    pub fn literal(name: &str) -> String {
+        name.chars().fold(String::new(), |mut glob, c| {
+            match c {
+                '*' | '?' | '[' => glob.extend(['[', c, ']']),
+                _ => glob.push(c),
+            }
+            glob
+        })
+    }
+
     /// Whether the name matches a glob: `*` any characters, `?` one, `[abc]` and `[a-z]` sets.
     pub fn matches(&self, pattern: &str) -> bool {
         glob(&self.0, pattern)

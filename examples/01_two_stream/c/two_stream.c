@@ -153,7 +153,7 @@ static void keep_key(void *table, const char *key, const char *value)
 /* Keeps the deck in the table `input`, if it is not there. */
 static void keep_deck(fb_run *run, const struct deck *deck)
 {
-    fb_column columns[] = {{"key", FB_STR, NULL}, {"value", FB_STR, NULL}};
+    fb_column columns[] = {{.name = "key", .dtype = FB_STR}, {.name = "value", .dtype = FB_STR}};
     fb_table *table = NULL;
     int64_t rows = 0;
     check(fb_table_open(run, "input", columns, 2, NULL, &table));
@@ -201,11 +201,11 @@ static fb_status take_snapshot(int64_t step, void *simulation);
 static void declare(struct simulation *s)
 {
     const struct deck *deck = s->deck;
-    fb_column columns[] = {{"step", FB_I64, NULL},
-                           {"time", FB_F64, UNIT_T},
-                           {"field", FB_F64, UNIT_ENERGY},
-                           {"kinetic", FB_F64, UNIT_ENERGY},
-                           {"momentum", FB_F64, UNIT_MOMENTUM}};
+    fb_column columns[] = {{.name = "step", .dtype = FB_I64},
+                           {.name = "time", .dtype = FB_F64, .units = UNIT_T},
+                           {.name = "field", .dtype = FB_F64, .units = UNIT_ENERGY},
+                           {.name = "kinetic", .dtype = FB_F64, .units = UNIT_ENERGY},
+                           {.name = "momentum", .dtype = FB_F64, .units = UNIT_MOMENTUM}};
     fb_table_opts history = {.size = sizeof history, .history = 1};
     fb_diagram_opts phase_space = {.size = sizeof phase_space, .kind = "scatter", .x = "x [" UNIT_X "]", .y = "v [" UNIT_V "]"};
     fb_diagram_opts field = {.size = sizeof field, .kind = "curve", .x = "x [" UNIT_X "]", .y = "E [" UNIT_E "]"};

@@ -113,7 +113,7 @@ static void names(fb_run *run, fb_snapshot *snapshot)
     const fb_put_opts attrs = { .size = sizeof attrs, .attrs = "{ no JSON" };
     FAILS(FB_BAD_ARGUMENT, "no JSON", fb_put_with(run, "y", 0, FB_DENSE(x, FB_F64, four[0]), &attrs));
     fb_table *table = NULL;
-    const fb_column columns[] = { { "a", FB_F64, NULL }, { "a", FB_F64, NULL } }, complex_ = { "z", FB_C128, NULL };
+    const fb_column columns[] = { { .name = "a", .dtype = FB_F64 }, { .name = "a", .dtype = FB_F64 } }, complex_ = { .name = "z", .dtype = FB_C128 };
     FAILS(FB_BAD_ARGUMENT, "a", fb_table_open(run, "t", columns, 2, NULL, &table));
     FAILS(FB_BAD_ARGUMENT, "c128", fb_table_open(run, "t", &complex_, 1, NULL, &table));
     fb_rows *rows = NULL;

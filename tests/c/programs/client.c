@@ -22,7 +22,7 @@ int main(int argc, char **argv)
     OK(fb_get(run, "beside", 0, FB_ONE(&back, FB_F64)));
     CHECK(back == value);
     OK(fb_attr_set_str(fb_of_run(run), "who", "a client"));
-    const fb_column columns[] = { { "n", FB_I64, NULL } };
+    const fb_column columns[] = { { .name = "n", .dtype = FB_I64 } };
     fb_table *table = NULL;
     OK(fb_table_open(run, "seen", columns, 1, NULL, &table));
     const int64_t numbers[] = { 4, 5 };

@@ -167,7 +167,7 @@ static void look_at(fb_run *run)
 /* The same attributes on a run, a data set and a table: each comes back as what it was. */
 static void everywhere(fb_run *run)
 {
-    const fb_column columns[] = { { "a", FB_F64, NULL } };
+    const fb_column columns[] = { { .name = "a", .dtype = FB_F64 } };
     const double matrix[2][3] = { { 0, 1, 2 }, { 3, 4, 5 } }, turned[3][2] = { { 0, 3 }, { 1, 4 }, { 2, 5 } };
     const double z[2] = { 1.5, -2 }, nan = NAN;
     const uint64_t most = UINT64_MAX;

@@ -10,8 +10,8 @@ int main(int argc, char **argv)
     fb_run *run = NULL;
     const fb_open_opts small = { .size = sizeof small, .buffer = 4 << 20 };
     OK(fb_run_open(argv[1], "w", &small, &run));
-    const fb_column columns[] = { { "id", FB_I64, NULL }, { "mass", FB_F64, "kg" }, { "kind", FB_STR, NULL },
-                                  { "raw", FB_BYTES, NULL } };
+    const fb_column columns[] = { { .name = "id", .dtype = FB_I64 }, { .name = "mass", .dtype = FB_F64, .units = "kg" }, { .name = "kind", .dtype = FB_STR },
+                                  { .name = "raw", .dtype = FB_BYTES } };
     fb_table *table = NULL, *again = NULL;
     const fb_table_opts opts = { .size = sizeof opts, .history = 1 };
     OK(fb_table_open(run, "bodies", columns, 4, &opts, &table));
@@ -78,7 +78,7 @@ int main(int argc, char **argv)
     FAILS(FB_READ_ONLY, "delete", fb_sql(run, "delete from bodies", NULL, 0, &rows));
 
     /* What SQLite has no place for comes back as it went in. */
-    const fb_column odd[] = { { "k", FB_U64, NULL }, { "f", FB_F32, NULL }, { "v", FB_F64, NULL } };
+    const fb_column odd[] = { { .name = "k", .dtype = FB_U64 }, { .name = "f", .dtype = FB_F32 }, { .name = "v", .dtype = FB_F64 } };
     const uint64_t big[] = { UINT64_MAX, 1, UINT64_C(1) << 63 };
     const float single[] = { 0.1f, NAN, -INFINITY };
     const double reals[] = { NAN, 0.5, INFINITY };
@@ -109,6 +109,47 @@ int main(int argc, char **argv)
     OK(fb_rows_free(rows));
     OK(fb_table_free(oddities));
 
+    /* Columns of arrays: what is given has an axis more, that of the rows. */
+    const int64_t three[] = { 3 }, two_by_two[] = { 2, 2 };
+    const fb_column of_arrays[] = { { .name = "v", .dtype = FB_F64, .ndim = 1, .shape = three },
+                                    { .name = "m", .dtype = FB_I32, .ndim = 2, .shape = two_by_two },
+                                    { .name = "n", .dtype = FB_I64 } };
+    const double velocities[] = { 1, 2, 3, 4, NAN, 6 };
+    const int matrices[] = { 1, 2, 3, 4, 5, 6, 7, 8 };
+    const int64_t numbers[] = { 1, 2 };
+    const fb_values of_two[] = { { .column = "v", .array = FB_DENSE(velocities, FB_F64, 2, 3) },
+                                 { .column = "m", .array = FB_DENSE(matrices, FB_I32, 2, 2, 2) },
+                                 { .column = "n", .array = FB_DENSE(numbers, FB_I64, 2) } };
+    fb_table *atoms = NULL;
+    fb_column_info *described = NULL;
+    double found[3][3];
+    int found_m[2][2][2];
+    OK(fb_table_open(run, "atoms", of_arrays, 3, NULL, &atoms));
+    OK(fb_table_columns(atoms, &described, &count));
+    CHECK(count == 3 && described[0].ndim == 1 && described[0].shape[0] == 3 && described[1].shape[1] == 2 && described[2].ndim == 0);
+    OK(fb_free(described));
+    OK(fb_table_insert(atoms, 2, of_two, 3));
+    OK(fb_table_insert(atoms, 1, &of_two[2], 0));
+    OK(fb_table_select(atoms, NULL, 0, "n > 0", NULL, 0, &rows));
+    OK(fb_rows_array(rows, 1, FB_DENSE(found_m, FB_I32, 2, 2, 2)));
+    CHECK(memcmp(found_m, matrices, sizeof matrices) == 0);
+    FAILS(FB_BAD_ARGUMENT, "f64(2, 3)", fb_rows_array(rows, 0, FB_DENSE(found, FB_F64, 3, 3)));
+    FAILS(FB_BAD_ARGUMENT, "i32(2, 2, 2)", fb_rows_array(rows, 1, FB_DENSE(found, FB_F64, 2, 3)));
+    OK(fb_rows_free(rows));
+    const float other[] = { 7, 8, 9 };
+    const fb_values one_array[] = { { .column = "v", .array = FB_DENSE(other, FB_F32, 3) } };
+    OK(fb_table_update(atoms, one_array, 1, "n = 1", NULL, 0, &count));
+    OK(fb_table_select(atoms, NULL, 0, NULL, NULL, 0, &rows));
+    OK(fb_rows_array(rows, 0, FB_DENSE(found, FB_F64, 3, 3)));
+    CHECK(count == 1 && found[0][2] == 9 && found[1][0] == 4 && isnan(found[1][1]) && isnan(found[2][0]));
+    FAILS(FB_BAD_ARGUMENT, "row 2", fb_rows_array(rows, 1, FB_DENSE(found_m, FB_I32, 3, 2, 2)));
+    OK(fb_rows_free(rows));
+    FAILS(FB_BAD_ARGUMENT, "\"v\"", fb_table_select(atoms, NULL, 0, "v > 1", NULL, 0, &rows));
+    FAILS(FB_BAD_ARGUMENT, "rows of f64(3,)", fb_table_insert(atoms, 3, of_two, 1));
+    const fb_values flat[] = { { .column = "v", .array = FB_DENSE(velocities, FB_F64, 2) } };
+    FAILS(FB_BAD_ARGUMENT, "v: one f64 is given for each row", fb_table_insert(atoms, 2, flat, 1));
+    OK(fb_table_free(atoms));
+
     fb_column_info *infos = NULL;
     char **names = NULL;
     OK(fb_table_open(run, "bodies", NULL, 0, NULL, &again));
@@ -116,7 +157,7 @@ int main(int argc, char **argv)
     CHECK(count == 4 && strcmp(infos[1].units, "kg") == 0 && infos[2].dtype == FB_STR);
     OK(fb_free(infos));
     OK(fb_tables(run, &names, &count));
-    CHECK(count == 2 && strcmp(names[0], "bodies") == 0);
+    CHECK(count == 3 && strcmp(names[1], "bodies") == 0);
     OK(fb_free(names));
     OK(fb_attr_set_str(fb_of_table(run, "bodies"), "source", "test"));
     OK(fb_table_free(again));

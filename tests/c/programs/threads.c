@@ -59,7 +59,7 @@ static void *free_it(void *user)
 
 static void races(fb_run *run)
 {
-    const fb_column column = { "a", FB_F64, NULL };
+    const fb_column column = { .name = "a", .dtype = FB_F64 };
     for (int round = 0; round < 20; ++round) {
         fb_table *table = NULL;
         pthread_t threads[THREADS];

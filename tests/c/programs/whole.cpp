@@ -121,6 +121,15 @@ static void tables(fb::run &run)
     const std::vector<int> two{ 1, 2 };
     CHECK(fails(FB_BAD_ARGUMENT, "2 values for 3 rows", [&] { bodies.insert({ { "mass", masses }, { "id", two } }); }));
     CHECK(fails(FB_READ_ONLY, "delete", [&] { run.sql("delete from bodies"); }));
+
+    fb::table atoms = run.table("atoms", { { "id", FB_I64 }, { "v", FB_F64, "m/s", { 3 } } });
+    const std::vector<double> velocities{ 1, 2, 3, 4, 5, 6 };
+    atoms.insert({ { "id", std::vector<int>{ 1, 2 } }, { "v", velocities, { 3 } } });
+    CHECK(atoms.columns()[1].ndim == 1 && atoms.columns()[1].shape[0] == 3);
+    CHECK(atoms.select().arrays<double>("v", { 3 }) == velocities);
+    CHECK(fails(FB_BAD_ARGUMENT, "f64(2, 3)", [&] { atoms.select().arrays<double>("v", { 2 }); }));
+    CHECK(fails(FB_BAD_ARGUMENT, "shape [4]", [&] { atoms.insert({ { "v", velocities, { 4 } } }); }));
+    CHECK(fails(FB_BAD_ARGUMENT, "\"v\"", [&] { atoms.select("v > ?", 1.0); }));
 }
 
 static void heads(fb::run &run)

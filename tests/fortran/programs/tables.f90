@@ -32,6 +32,7 @@ program tables
   call selected()
   call changed()
   call oddities()
+  call arrays()
   call refusals()
   call fb_rows_free(rows)
   call fb_table_free(particles)
@@ -126,6 +127,43 @@ contains
     call refused(stat, FB_BAD_ARGUMENT, '-1')
     call fb_table_free(odd)
   end subroutine oddities
+
+  !> Arrays in a column: the last axis of what is given and read is that of the rows.
+  subroutine arrays()
+    type(fb_table) :: atoms
+    type(fb_column), allocatable :: found(:)
+    real(real64), target :: v(3, 2), again(3, 2), one(3)
+    integer(int32), target :: m(2, 3, 2), same(2, 3, 2)
+    integer(int64), target :: numbers(2)
+    logical, target :: on(2, 2), off(2, 2)
+    integer :: i
+    numbers = [1, 2]
+    v = reshape([(real(i, real64), i = 1, 6)], [3, 2])
+    m = reshape([(i, i = 1, 12)], [2, 3, 2])
+    on = reshape([.true., .false., .false., .true.], [2, 2])
+    one = [7d0, 8d0, 9d0]
+    call fb_table_open(run, 'atoms', atoms, columns=[fb_column('v', FB_F64, 'm/s', shape=[3_int64]), &
+        fb_column('m', FB_I32, shape=[2, 3]), fb_column('on', FB_BOOL, shape=[2]), fb_column('n', FB_I64)])
+    call fb_table_columns(atoms, found)
+    call expect(found(2)%ndim == 2 .and. all(found(2)%shape(:2) == [2, 3]) .and. found(4)%ndim == 0, 'shapes of columns')
+    call fb_table_insert(atoms, [fb_values('v', v), fb_values('m', m), fb_values('on', on), fb_values('n', numbers)])
+    call fb_table_select(atoms, rows)
+    call fb_rows_array(rows, 1, again)
+    call fb_rows_array(rows, 2, same)
+    call fb_rows_array(rows, 3, off)
+    call expect(all(abs(again - v) <= 0) .and. all(same == m) .and. all(off .eqv. on), 'arrays of rows')
+    call fb_rows_array(rows, 2, same(:, :, 1), stat=stat, errmsg=said)
+    call refused(stat, FB_BAD_ARGUMENT, 'i32(2, 2, 3)')
+    call fb_table_update(atoms, [fb_values('v', one)], condition='n = 2', count=count)
+    call fb_table_select(atoms, rows)
+    call fb_rows_array(rows, 1, again)
+    call expect(count == 1 .and. all(abs(again(:, 2) - one) <= 0), 'an array of one row')
+    call fb_table_insert(atoms, [fb_values('v', m(:, :, 1))], stat=stat, errmsg=said)
+    call refused(stat, FB_BAD_ARGUMENT, 'f64(3,)')
+    call fb_table_select(atoms, rows, condition='v > 1', stat=stat, errmsg=said)
+    call refused(stat, FB_BAD_ARGUMENT, 'arrays')
+    call fb_table_free(atoms)
+  end subroutine arrays
 
   subroutine refusals()
     call fb_table_insert(particles, [fb_values('mass', masses), fb_values('charge', charges)], stat=stat, errmsg=said)

@@ -8,6 +8,21 @@
 
 namespace fb {
 
+namespace detail {
+
+// The shape of so many elements as arrays of one shape, one for each row.
+inline shape rows_of(std::int64_t elements, const shape &each, const char *column)
+{
+    std::int64_t extents[FB_MAX_RANK] = { each.size() > 0 ? elements / each.size() : 0 };
+    if (each.rank() >= FB_MAX_RANK || extents[0] * each.size() != elements)
+        throw error(FB_BAD_ARGUMENT, std::string("the column \"") + column + "\" gets " + std::to_string(elements) +
+                                         " elements, which are no arrays of shape " + text_of(each));
+    std::copy(each.data(), each.data() + each.rank(), extents + 1);
+    return { extents, each.rank() + 1 };
+}
+
+} // namespace detail
+
 // --- rows ----------------------------------------------------------------------------------
 
 // Rows that a question gave. Columns count from 0, or go by name.
@@ -55,6 +70,21 @@ public:
     {
         return column<T>(index(name));
     }
+    // The arrays of a column, which have that shape, those of all rows one behind the other, row-major. What has no value
+    // is NaN in a column of reals.
+    template <class T>
+    std::vector<T> arrays(int column, const shape &each) const
+    {
+        std::vector<T> values(static_cast<std::size_t>(rows_ * each.size()));
+        const detail::described asked(values.data(), detail::rows_of(rows_ * each.size(), each, name(column).c_str()));
+        check(fb_rows_array(handle_.open(), column, &asked.array));
+        return values;
+    }
+    template <class T>
+    std::vector<T> arrays(const std::string &name, const shape &each) const
+    {
+        return arrays<T>(index(name), each);
+    }
     // One cell as bytes; they live as long as the rows.
     span<const unsigned char> bytes(std::int64_t row, int column) const
     {
@@ -99,7 +129,8 @@ private:
 
 // --- tables --------------------------------------------------------------------------------
 
-// A column of a table to be made: its name, the type of its values, its unit. { "mass", FB_F64, "kg" }
+// A column of a table to be made: its name, the type of its values, its unit, and the shape of the array that each value
+// is. { "mass", FB_F64, "kg" }, { "velocity", FB_F64, "m/s", { 3 } }
 struct column {
     // Its name.
     std::string name;
@@ -107,6 +138,8 @@ struct column {
     fb_dtype dtype;
     // The unit of its values, if they have one.
     std::string units = {};
+    // The extents of the array of numbers or truth values that each value is; none: a single value.
+    fb::shape each = {};
 };
 
 // Values of one column, one for each row: { "mass", masses }, { "kind", kinds } of texts, { "mass", 1.5 } of one row.
@@ -118,6 +151,12 @@ public:
     values(const char *column, const std::vector<T> &all) : values(column, all.data(), detail::line(all))
     {
         static_assert(!std::is_same_v<T, bool>, "std::vector<bool> packs its elements; give std::vector<unsigned char>");
+    }
+    // Arrays of that shape, one for each row, one behind the other, row-major.
+    template <class T>
+    values(const char *column, const std::vector<T> &all, const shape &each)
+        : values(column, all.data(), detail::rows_of(static_cast<std::int64_t>(all.size()), each, column))
+    {
     }
     // Texts, one for each row.
     values(const char *column, const std::vector<std::string> &all) : column_(column), rows_(detail::line(all).size())
@@ -148,7 +187,7 @@ public:
 private:
     template <class T>
     values(const char *column, const T *data, const shape &rows)
-        : column_(column), rows_(rows.size()), array_(std::make_unique<detail::described>(data, rows))
+        : column_(column), rows_(rows[0]), array_(std::make_unique<detail::described>(data, rows))
     {
     }
 
@@ -182,7 +221,8 @@ public:
     {
         std::vector<fb_column> all;
         for (const column &one : columns)
-            all.push_back({ one.name.c_str(), one.dtype, one.units.empty() ? nullptr : one.units.c_str() });
+            all.push_back({ one.name.c_str(), one.dtype, one.units.empty() ? nullptr : one.units.c_str(), one.each.rank(),
+                            one.each.data() });
         auto opts = defaults<fb_table_opts>();
         opts.history = history;
         fb_table *handle = nullptr;

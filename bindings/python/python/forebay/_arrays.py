@@ -23,7 +23,7 @@ def dense(value: Any) -> tuple[Any, str | None]:
     if isinstance(value, (bytearray, memoryview)) and _flat_bytes(value):
         return bytes(value), None
     complete(value)
-    array = _array(value)
+    array = as_array(value)
     kind = array.dtype.kind
     if is_kept(array.dtype):
         native = array.dtype.newbyteorder("=")
@@ -47,7 +47,7 @@ def _order(array: NDArray[Any]) -> Literal["C", "F"]:
     return "F" if len(steps) > 1 and steps[0] > 0 and steps == sorted(set(steps)) else "C"
 
 
-def _array(value: Any) -> NDArray[Any]:
+def as_array(value: Any) -> NDArray[Any]:
     """As NumPy sees it."""
     try:
         return np.asarray(value)
@@ -95,7 +95,7 @@ def fill(array: NDArray[Any], value: Any, name: str) -> None:
     if value is array or value is None:  # filled in place
         return
     complete(value)
-    found = _array(value)
+    found = as_array(value)
     if found.shape != array.shape:
         raise BadArgument(
             f"{name} has the shape {array.shape} in this call, the function returned {found.shape}"

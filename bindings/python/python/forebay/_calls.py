@@ -8,12 +8,12 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
 from . import _forebay
+from ._context import Context
 from ._dtypes import dtype_name
 from ._forebay import Future
 from ._maps import Errors, Map, Progress
@@ -22,7 +22,6 @@ from ._references import Reference, extents_of, where
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
-    from typing_extensions import Self
 
 Transfer = Literal["nowait", "wait", "copy"]
 """When the memory of arguments that are only read is the caller's again."""
@@ -111,7 +110,7 @@ class FailedCall(NamedTuple):
     """Name and pid of the server, or None where the call has reached none."""
 
 
-class Group:
+class Group(Context):
     """Calls that run at the same time; leaving the ``with`` statement waits for all and raises the first failure, in the
     order in which they were made: its text begins ``call 3 of 12 (dgesv): ``, and it has ``index``, here 2. Others run on
     when one fails. When the body raises, all are given up.
@@ -151,15 +150,7 @@ class Group:
         """
         self._group.cancel()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def _leave(self, error: BaseException | None) -> None:
         try:
             if error is None and not self._ended:
                 self.end()
@@ -168,7 +159,7 @@ class Group:
             self._group.close()
 
 
-class Client(_forebay.Client):
+class Client(_forebay.Client, Context):
     """A client of the services that a broker knows. Made by :func:`connect`; any thread may use it."""
 
     _notifies = False
@@ -183,15 +174,7 @@ class Client(_forebay.Client):
         """
         self.end()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def _leave(self, error: BaseException | None) -> None:
         self.close()
 
     @property

@@ -8,10 +8,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
 
 from . import _forebay
+from ._context import Context
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -49,7 +49,7 @@ def _index(index: int) -> int:
     return index
 
 
-class Map(Iterator[Any]):
+class Map(Iterator[Any], Context):
     """The results of many calls of one service, in the order of the inputs or as they come; made by
     :meth:`Client.map`. Left early (``break``, an exception, :meth:`close`), what has not begun is not run.
     """
@@ -255,15 +255,7 @@ class Map(Iterator[Any]):
         self._bag.close()
         self._inputs.clear()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def _leave(self, error: BaseException | None) -> None:
         self.close()
 
     def __repr__(self) -> str:

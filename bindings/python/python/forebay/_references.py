@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from . import _forebay
 from ._arrays import complete
+from ._context import Context
 from ._dtypes import dtype_of_name
 from ._index import Selection, plan
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
-    from typing_extensions import Self
 
     from ._index import Axis
 
@@ -36,7 +35,7 @@ def where(on: str | Reference | None, services: Sequence[str]) -> str | Referenc
     return on if on is not None or not services else list(services)
 
 
-class Reference(_forebay.Reference):
+class Reference(_forebay.Reference, Context):
     """An array that a server holds; made by :meth:`Client.array` and :meth:`Client.put`.
 
     It may stand for any array argument of a call, which then works on it where it is: nothing is moved.
@@ -171,15 +170,7 @@ class Reference(_forebay.Reference):
             self._stays()
         return self is other
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def _leave(self, error: BaseException | None) -> None:
         self.kill()
 
     def __repr__(self) -> str:

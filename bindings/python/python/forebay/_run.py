@@ -12,7 +12,6 @@ import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 
 import numpy as np
@@ -21,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from . import _forebay
 from ._arrays import measured, plain
 from ._attrs import Attributes, to_json
+from ._context import Context
 from ._described import said, unit_in
 from ._forebay import BadArgument
 from ._index import Selection, plan
@@ -41,7 +41,6 @@ from ._watch import Diagram, Parameter
 
 if TYPE_CHECKING:
     import xarray
-    from typing_extensions import Self
 
 T = TypeVar("T")
 
@@ -101,7 +100,7 @@ class Keys(KeysView[Any]):
         return f"<forebay keys {list(self)}>"
 
 
-class Run:
+class Run(Context):
     """An open run. Made by :func:`open`; a context manager that drains and closes."""
 
     def __init__(self, native: _forebay.Run) -> None:
@@ -226,11 +225,11 @@ class Run:
     def __delitem__(self, key: str | tuple[str, int]) -> None:
         name, number = _key(key)
         self._native.dataset(name, number)
-        self._native.delete(_literal(name), number)
+        self._native.delete(_forebay.literal(name), number)
 
     def __contains__(self, key: str | tuple[str, int]) -> bool:
         name, number = _key(key)
-        return bool(self._native.list(_literal(name), number))
+        return bool(self._native.list(_forebay.literal(name), number))
 
     def __len__(self) -> int:
         """How many keys it has, as iterating over it gives them."""
@@ -296,7 +295,8 @@ class Run:
     ) -> Table:
         """Creates a table, or opens it when it exists (``columns`` may then be left out).
 
-        ``columns``: name to dtype (``"f64"``, ``float``, ``numpy.int32``, ``"str"``, ...). With ``history``
+        ``columns``: name to dtype (``"f64"``, ``float``, ``numpy.int32``, ``"str"``, ...); ``("f8", 3)`` or
+        ``("f8", (2, 3))`` for an array of that shape in each row, of numbers or truth values. With ``history``
         each row belongs to the step it was made in, and goes when a restart makes that step again.
         Raises ``NotFound`` (no such table and no columns), ``Conflict`` (it has other columns).
         """
@@ -647,15 +647,7 @@ class Run:
             if self._native.closed:
                 _open_runs.discard(self)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def _leave(self, error: BaseException | None) -> None:
         if error is None:
             self.close()
             return
@@ -716,7 +708,7 @@ def open(
     snapshots on which the run began and to which it went back, the newest one; and one that is being read stays for a
     while. All ranks say the same.
     ``client``: this program is none of the ranks. It puts data sets, changes attributes, inserts into tables and says
-    messages beside them, while nothing in their run waits for it; with mode ``r+``, on the host of the run, with a
+    messages beside them, while nothing in their run waits for it; with mode ``r+``, also from another host, with a
     buffer of 8 MiB if not given. Snapshots, restarts, loops, parameters, diagrams and rows of histories are the
     ranks' alone and raise ``BadArgument``. ``rank`` and ``size`` of such a run are 0.
 
@@ -766,11 +758,6 @@ def _key(key: str | tuple[str, int]) -> tuple[str, int]:
     raise BadArgument(
         f"{key!r} is no key of a run; give a name, run['E'], or a name and the number of a set, run['E', 3]"
     )
-
-
-def _literal(name: str) -> str:
-    """A glob that matches this name only."""
-    return "".join(f"[{c}]" if c in "*?[" else c for c in name)
 
 
 @atexit.register

@@ -12,10 +12,11 @@ import time
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import FrameType, ModuleType, TracebackType
+from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import _forebay, _printed, _restarts
+from ._context import Context
 from ._costs import Cost, text_of
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ def services_in(module: ModuleType) -> list[Callable[..., Any]]:
     ]
 
 
-class Server:
+class Server(Context):
     """Offers services from this process while it is started. A context manager.
 
     ``services``: functions marked by :func:`service`. ``workers``: so many requests are served at a time;
@@ -189,12 +190,7 @@ class Server:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def _leave(self, error: BaseException | None) -> None:
         self.stop()
 
 

@@ -8,7 +8,6 @@ import operator
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
 from dataclasses import dataclass, field
 from functools import cached_property
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
 import numpy as np
@@ -17,6 +16,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from . import _forebay
 from ._arrays import measured
 from ._attrs import from_json
+from ._context import Context
 from ._described import coordinates, said, unit_in
 from ._dtypes import dtype_name, dtype_of_name
 from ._index import Selection, plan
@@ -25,7 +25,6 @@ from ._trees import tree
 
 if TYPE_CHECKING:
     import xarray
-    from typing_extensions import Self
 
 
 @dataclass(frozen=True)
@@ -161,7 +160,7 @@ def _said_of(
     return said(np.empty(0, dtype_of_name(array[1])), dims, coords, attrs, fill)
 
 
-class Snapshot:
+class Snapshot(Context):
     """A snapshot being taken: a group of arrays that appears as a whole or not at all.
 
     A context manager; leaving it completes the snapshot, leaving it by an exception discards it.
@@ -444,16 +443,8 @@ class Snapshot:
         """Waits until the snapshot is durable on all ranks; raises ``Timeout`` after ``timeout`` seconds."""
         self._native.wait(timeout)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if kind is None:
+    def _leave(self, error: BaseException | None) -> None:
+        if error is None:
             self.end()
         else:
             self.discard()

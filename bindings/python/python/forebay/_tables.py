@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _forebay
-from ._arrays import plain
+from ._arrays import as_array, complete, plain
 from ._attrs import Attributes
 from ._dtypes import dtype_name, dtype_of_name, is_of_numpy
 
@@ -75,10 +75,12 @@ class Rows(Sequence[dict[str, Any]]):
         return list(self._rows)
 
     def to_pandas(self) -> pandas.DataFrame:
-        """The rows as a DataFrame; needs pandas."""
+        """The rows as a DataFrame, in which a column of arrays has an array in each row; needs pandas."""
         import pandas as pd
 
-        return pd.DataFrame({name: self[name] for name in self.columns}, copy=False)
+        # A column of a DataFrame has one axis: an array a row is an object.
+        columns = {name: _objects(list(a)) if (a := self[name]).ndim > 1 else a for name in self.columns}
+        return pd.DataFrame(columns, copy=False)
 
     def to_arrow(self) -> pyarrow.Table:
         """The rows as a table of pyarrow's; needs pyarrow."""
@@ -91,14 +93,23 @@ class Rows(Sequence[dict[str, Any]]):
         native = self._native
         if native is None:
             cells = [[row[at] for row in self._rows] for at in range(len(self.columns))]
-            given = zip(self.columns, map(_dtype_of_cells, cells), cells, strict=True)
-            native = _forebay.Columns.of(list(given))
+            given: list[tuple[str, str, list[int], Any]] = []
+            for name, of in zip(self.columns, cells, strict=True):
+                given.append((name, _dtype_of_cells(of), [], of))
+            native = _forebay.Columns.of(given)
         return native.__arrow_c_stream__()
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Rows):
             return NotImplemented
-        return self.columns == other.columns and self.tuples() == other.tuples()
+        if self.columns != other.columns or len(self) != len(other):
+            return False
+        cells = (
+            (a, b)
+            for mine, its in zip(self._rows, other._rows, strict=True)
+            for a, b in zip(mine, its, strict=True)
+        )
+        return all(np.array_equal(a, b) if isinstance(a, np.ndarray) else a == b for a, b in cells)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -125,7 +136,7 @@ def _column(values: list[Any], dtype: str | None) -> NDArray[Any]:
     """Cells as an array of the dtype that their column was declared with, or, of a question in SQL, the one they
     have themselves. Where a cell without a value has no place in that dtype, the elements are objects.
     """
-    missing = None in values
+    missing = any(value is None for value in values)
     if dtype is None and {type(value) for value in values} == {float, type(None)}:
         return np.array(values, "f8")  # None becomes NaN
     if (
@@ -134,10 +145,16 @@ def _column(values: list[Any], dtype: str | None) -> NDArray[Any]:
         or any(isinstance(v, (str, bytes)) and v[-1:] in ("\0", b"\0") for v in values)
     ):
         # NumPy's own texts and bytes lose zeros at their end.
-        made = np.empty(len(values), object)
-        made[:] = values
-        return made
+        return _objects(values)
     return np.array(values, dtype_of_name(dtype) if dtype and is_of_numpy(dtype) else None)
+
+
+def _objects(values: Sequence[Any]) -> NDArray[Any]:
+    """Values as an array of objects, arrays among them too."""
+    made = np.empty(len(values), object)
+    for at, value in enumerate(values):
+        made[at] = value
+    return made
 
 
 class Table:
@@ -146,7 +163,8 @@ class Table:
     def __init__(self, run: _forebay.Run, native: _forebay.Table) -> None:
         self._run = run
         self._native = native
-        self._names = [name for name, _, _ in native.columns]
+        self._names = [name for name, *_ in native.columns]
+        self._shapes = {name: shape for name, _, _, shape in native.columns if shape}
 
     @property
     def name(self) -> str:
@@ -154,14 +172,18 @@ class Table:
         return self._native.name
 
     @property
-    def columns(self) -> dict[str, str]:
-        """Name and dtype (``f64``, ``i64``, ``str``, ...) of each column."""
-        return {name: dtype for name, dtype, _ in self._native.columns}
+    def columns(self) -> dict[str, str | tuple[str, tuple[int, ...]]]:
+        """Name and dtype (``"f64"``, ``"i64"``, ``"str"``, ...) of each column; of arrays dtype and shape,
+        ``("f64", (3,))``.
+        """
+        return {
+            name: (dtype, tuple(shape)) if shape else dtype for name, dtype, _, shape in self._native.columns
+        }
 
     @property
     def units(self) -> dict[str, str]:
         """Unit of each column that has one."""
-        return {name: unit for name, _, unit in self._native.columns if unit}
+        return {name: unit for name, _, unit, _ in self._native.columns if unit}
 
     @property
     def attrs(self) -> Attributes:
@@ -180,7 +202,8 @@ class Table:
     def insert(self, rows: Any = None, *, columns: Any = None) -> None:
         """Adds rows: one dictionary or tuple, a sequence of them, a DataFrame or an Arrow table; or, with ``columns``, as
         many as the arrays in a mapping have elements, ``t.insert(columns={"t": t, "energy": e})``, without an object for
-        each. ``columns`` may also be whatever gives an Arrow stream.
+        each. ``columns`` may also be whatever gives an Arrow stream. A column of arrays of shape ``(3,)`` takes such an
+        array in a row, and one of shape ``(rows, 3)`` in ``columns``.
 
         Missing keys become null. Pipelined; durable at :meth:`Run.flush`. Raises ``BadArgument`` for
         unknown columns, wrong numbers of values and values that do not fit the column.
@@ -196,22 +219,26 @@ class Table:
         else:
             self._native.insert_columns(_forebay.Columns.of(self._given(columns)))
 
-    def _given(self, columns: Any) -> list[tuple[str, str, Any]]:
-        """Name, dtype and values of each column: an array of numbers, or a list."""
+    def _given(self, columns: Any) -> list[tuple[str, str, list[int], Any]]:
+        """Name, dtype, extents and values of each column: an array of numbers, or a list."""
         if not hasattr(columns, "items"):
             raise _forebay.BadArgument(
                 f"columns = {columns!r} are no columns; give a mapping of names to arrays, "
                 f"such as {{{self._names[0]!r}: values}}, or what has __arrow_c_stream__"
             )
-        known = self.columns
-        given: list[tuple[str, str, Any]] = []
-        for name, values in columns.items():
+        dtypes = {name: dtype for name, dtype, _, _ in self._native.columns}
+        given: list[tuple[str, str, list[int], Any]] = []
+        for column, values in columns.items():
+            name = str(column)
+            if name in self._shapes:
+                given.append((name, dtypes[name], self._shapes[name], _arrays(values)))
+                continue
             array = values if isinstance(values, np.ndarray) else np.asarray(values)
             if array.dtype.kind in "OUSM" or array.dtype.kind == "m":
                 listed = [plain(value) for value in (values if isinstance(values, list) else array.tolist())]
-                given.append((str(name), known.get(str(name), "str"), [_value(value) for value in listed]))
+                given.append((name, dtypes.get(name, "str"), [], [_value(value) for value in listed]))
             else:
-                given.append((str(name), "", array))
+                given.append((name, "", [], array if array.ndim == 1 else np.asarray(array, order="C")))
         return given
 
     def _row(self, row: Any) -> list[Any]:
@@ -221,19 +248,22 @@ class Table:
                 raise _forebay.BadArgument(
                     f"the table {self.name!r} has no column {unknown[0]!r}; it has {', '.join(self._names)}"
                 )
-            return [plain(row.get(name)) for name in self._names]
+            return [self._cell(name, row.get(name)) for name in self._names]
         if isinstance(row, str | bytes) or not isinstance(row, Iterable):
             raise _forebay.BadArgument(
                 f"{row!r} is no row for the table {self.name!r}; give a tuple of its columns, {', '.join(self._names)}, "
                 "a dictionary, or a sequence of those"
             )
-        values = [plain(value) for value in row]
+        values = list(row)
         if len(values) != len(self._names):
             raise _forebay.BadArgument(
                 f"a row of {len(values)} values for the table {self.name!r} with {len(self._names)} columns: "
                 f"{', '.join(self._names)}"
             )
-        return values
+        return [self._cell(name, value) for name, value in zip(self._names, values, strict=True)]
+
+    def _cell(self, name: str, value: Any) -> Any:
+        return _array(value) if name in self._shapes else plain(value)
 
     def select(
         self,
@@ -249,7 +279,8 @@ class Table:
         ``order="mass"``, ``order=["kind", "mass desc"]``. What has no value, NaN too, comes before all numbers.
 
         ``rows["mass"]`` has the dtype of its column. What has no value in a column of floats is NaN; in
-        others it is ``None``, and the column then is an array of objects.
+        others it is ``None``, and the column then is an array of objects. A column of arrays of shape ``(3,)`` is an
+        array of shape ``(rows, 3)``; neither conditions nor ``order`` name it.
         """
         return of_columns(self._select(where, args, columns, order, limit, None)[0])
 
@@ -306,7 +337,7 @@ class Table:
 
     def update(self, values: Mapping[str, Any], where: str = "", args: Sequence[Any] = ()) -> int:
         """Gives columns new values in the rows where the condition holds; returns how many."""
-        new = [plain(value) for value in values.values()]
+        new = [self._cell(name, value) for name, value in values.items()]
         return self._native.update(list(values), new, where, [plain(value) for value in args])
 
     def index(self, *columns: str) -> None:
@@ -347,8 +378,8 @@ class Table:
 
 def columns_of(
     columns: Mapping[str, Any] | None, units: Mapping[str, str] | None
-) -> list[tuple[str, str, str]]:
-    """Name, dtype and unit of each column, from what the user gave."""
+) -> list[tuple[str, str, str, list[int]]]:
+    """Name, dtype, unit and extents of each column, from what the user gave."""
     for what, given in (("columns", columns), ("units", units)):
         if given is not None and not isinstance(given, Mapping):
             example = '{"mass": "f64"}' if what == "columns" else '{"mass": "kg"}'
@@ -360,13 +391,51 @@ def columns_of(
     for name in units:
         if columns and name not in columns:
             raise _forebay.BadArgument(f"a unit is given for {name!r}, which is not a column")
-    return [(name, _column_dtype(kind), units.get(name, "")) for name, kind in columns.items()]
+    parts = {name: _parts(name, kind) for name, kind in columns.items()}
+    return [(name, _column_dtype(kind), units.get(name, ""), shape) for name, (kind, shape) in parts.items()]
+
+
+def _parts(name: str, kind: Any) -> tuple[Any, list[int]]:
+    """The dtype of a column, and the extents of the array that each value is, as NumPy says them: ``("f8", 3)``."""
+    if isinstance(kind, np.dtype) and kind.subdtype is not None:
+        kind = kind.subdtype
+    if not isinstance(kind, tuple):
+        return kind, []
+    extents = kind[1] if len(kind) == 2 else None
+    shape = [extents] if isinstance(extents, (int, np.integer)) else extents
+    if not isinstance(shape, (list, tuple)) or any(
+        isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1 for n in shape
+    ):
+        raise _forebay.BadArgument(
+            f"the column {name!r} is to be {kind!r}; give a dtype, or of arrays a dtype and a shape, such as ('f8', 3) "
+            "or ('f8', (2, 3))"
+        )
+    return kind[0], [int(n) for n in shape]
 
 
 def _column_dtype(kind: Any) -> str:
     if isinstance(kind, type) and kind in _PYTHON:
         return _PYTHON[kind]
     return dtype_name(kind)
+
+
+def _array(value: Any) -> Any:
+    """The value of a row in a column of arrays, whose elements lie row-major; None is none."""
+    if value is None or (isinstance(value, float) and value != value):
+        return None
+    complete(value)
+    return np.asarray(as_array(value), order="C")
+
+
+def _arrays(values: Any) -> Any:
+    """Values of a column of arrays: one array of all, or a list where some rows have none."""
+    if isinstance(values, np.ndarray) and values.dtype.kind != "O":
+        complete(values)
+        return np.asarray(values, order="C")
+    listed = [_array(value) for value in values]
+    if any(value is None for value in listed) or not listed:
+        return listed
+    return np.asarray(as_array(listed), order="C")
 
 
 def _value(value: Any) -> Any:

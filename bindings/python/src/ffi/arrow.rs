@@ -5,13 +5,14 @@
 //!  stream:  get_schema, get_next, get_last_error, release     in a capsule "arrow_array_stream"
 //!  schema:  "+s" with a child for each column                 format "l" is int64, "g" float64, "U" text, ...
 //!  array:   of a struct; a child's buffers are validity | elements, or validity | ends | bytes of texts
+//!  arrays of one shape: "+w:3", a child has three elements for each row; of more axes lists within lists
 //! ```
 //! What is given points into the columns, which each structure keeps alive; what is taken is copied out.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::Arc;
 
-use forebay::{ColumnValues, DType};
+use forebay::{ArrayMeta, ColumnValues, DType, Shape};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyCapsuleMethods};
 
@@ -78,6 +79,7 @@ const FORMATS: [(DType, &CStr); 14] = [
 // --- Given ----------------------------------------------------------------------------------------------------
 
 struct GivenSchema {
+    _format: CString,
     _name: CString,
     children: Vec<*mut ArrowSchema>,
 }
@@ -163,22 +165,30 @@ unsafe extern "C" fn get_schema(stream: *mut ArrowArrayStream, out: *mut ArrowSc
         .iter()
         .map(|column| {
             let format = FORMATS.iter().find(|f| f.0 == column.dtype)?.1;
-            Some(schema(format, &column.name, Vec::new()))
+            let extents = column.shape.extents();
+            // The innermost one is that of the elements, the outermost one has the name of the column.
+            let name = |depth: usize| if depth == 0 { column.name.as_str() } else { "item" };
+            let mut made = schema(format.to_owned(), name(extents.len()), Vec::new());
+            for (depth, n) in extents.iter().enumerate().rev() {
+                let list = CString::new(format!("+w:{n}")).ok()?;
+                made = schema(list, name(depth), vec![made]);
+            }
+            Some(made)
         })
         .collect();
     let Some(children) = children else { return EINVAL };
     // SAFETY: `out` is writable; what lay there is of the caller and not to be dropped.
-    unsafe { out.write(schema(c"+s", "", children)) };
+    unsafe { out.write(schema(c"+s".to_owned(), "", children)) };
     0
 }
 
-fn schema(format: &'static CStr, name: &str, children: Vec<ArrowSchema>) -> ArrowSchema {
+fn schema(format: CString, name: &str, children: Vec<ArrowSchema>) -> ArrowSchema {
     // A zero byte ends the name for who reads it.
     let name = CString::new(name.split('\0').next().unwrap_or("")).unwrap_or_default();
     let children = children.into_iter().map(|child| Box::into_raw(Box::new(child))).collect();
-    let mut kept = Box::new(GivenSchema { _name: name, children });
+    let mut kept = Box::new(GivenSchema { _format: format, _name: name, children });
     ArrowSchema {
-        format: format.as_ptr(),
+        format: kept._format.as_ptr(),
         name: kept._name.as_ptr(),
         metadata: std::ptr::null(),
         flags: NULLABLE,
@@ -235,11 +245,22 @@ fn of_column(column: &ColumnValues, columns: &Arc<Vec<ColumnValues>>) -> ArrowAr
         bits
     });
     let elements: *const c_void = bits.as_ref().map_or(column.bytes().as_ptr(), |bits| bits.as_ptr()).cast();
-    let buffers = match column.dtype.is_text() {
-        true => vec![valid, column.ends().as_ptr().cast(), elements],
-        false => vec![valid, elements],
-    };
-    array(column.len(), column.nulls(), buffers, Vec::new(), bits, columns)
+    if !column.is_array() {
+        let buffers = match column.dtype.is_text() {
+            true => vec![valid, column.ends().as_ptr().cast(), elements],
+            false => vec![valid, elements],
+        };
+        return array(column.len(), column.nulls(), buffers, Vec::new(), bits, columns);
+    }
+    let extents = column.shape.extents();
+    let mut length = column.len() * column.shape.len() as usize;
+    let all: *const c_void = std::ptr::null();
+    let mut child = array(length, 0, vec![all, elements], Vec::new(), bits, columns);
+    for n in extents[1..].iter().rev() {
+        length /= *n as usize;
+        child = array(length, 0, vec![all], vec![child], None, columns);
+    }
+    array(column.len(), column.nulls(), vec![valid], vec![child], None, columns)
 }
 
 fn array(
@@ -343,7 +364,14 @@ pub fn take(capsule: &Bound<'_, PyCapsule>) -> PyResult<Vec<ColumnValues>> {
         }
         for (at, column) in columns.iter_mut().enumerate() {
             // SAFETY: the batch has as many children, each of the layout that its format tells.
-            unsafe { column.take(&**batch.0.children.add(at), batch.0.offset, batch.0.length) };
+            let taken = unsafe { column.take(&**batch.0.children.add(at), batch.0.offset, batch.0.length) };
+            if !taken {
+                let name = &column.values.name;
+                return Err(errors::bad(
+                    py,
+                    format!("the column {name:?} has arrays with elements that are null; fill them"),
+                ));
+            }
         }
     }
 }
@@ -398,8 +426,16 @@ unsafe fn columns_of(py: Python<'_>, schema: &ArrowSchema) -> PyResult<Vec<Taken
     let mut columns = Vec::new();
     for at in 0..schema.n_children.max(0) as usize {
         // SAFETY: a schema has as many children as it says.
-        let child = unsafe { &**schema.children.add(at) };
-        let (format, name) = (text(child.format), text(child.name));
+        let mut child = unsafe { &**schema.children.add(at) };
+        let (mut format, name) = (text(child.format), text(child.name));
+        let mut extents = Vec::new();
+        while let Some(n) = format.strip_prefix("+w:").and_then(|n| n.parse::<u64>().ok()) {
+            extents.push(n);
+            // SAFETY: a list of a fixed size has one child.
+            child = unsafe { &**child.children };
+            format = text(child.format);
+        }
+        let shape = Shape::new(&extents).map_err(|e| errors::raise(py, &e))?;
         let (dtype, ends) = match format.as_str() {
             "u" => (Some(DType::Str), Ends::Short),
             "z" => (Some(DType::Bytes), Ends::Short),
@@ -409,22 +445,26 @@ unsafe fn columns_of(py: Python<'_>, schema: &ArrowSchema) -> PyResult<Vec<Taken
             "vz" => (Some(DType::Bytes), Ends::Views),
             other => (FORMATS.iter().find(|f| f.1.to_bytes() == other.as_bytes()).map(|f| f.0), Ends::None),
         };
-        let Some(dtype) = dtype.filter(|_| child.dictionary.is_null()) else {
+        let fits = |dtype: &DType| child.dictionary.is_null() && (extents.is_empty() || !dtype.is_text());
+        let Some(dtype) = dtype.filter(fits) else {
             let text = format!(
                 "the column {name:?} is of Arrow's type {format:?}, which a table has no column for; cast it to numbers, \
-                 truth values, texts or bytes"
+                 truth values, texts or bytes, or to lists of numbers of a fixed size"
             );
             return Err(errors::bad(py, text));
         };
-        columns.push(Taken { values: ColumnValues::new(name, dtype), ends });
+        columns.push(Taken { values: ColumnValues::new(name, ArrayMeta::new(dtype, shape)), ends });
     }
     Ok(columns)
 }
 
 impl Taken {
+    /// Whether all could be taken: an array has a value at every element.
+    ///
     /// # Safety
     /// The array is of this column's format, and has rows `offset` to `offset + length` at least.
-    unsafe fn take(&mut self, array: &ArrowArray, offset: i64, length: i64) {
+    unsafe fn take(&mut self, array: &ArrowArray, offset: i64, length: i64) -> bool {
+        let mut whole = Vec::new();
         let first = (array.offset + offset) as usize;
         let buffer = |n: usize| -> *const u8 {
             // SAFETY: an array of such a format has two or three buffers.
@@ -436,6 +476,16 @@ impl Taken {
             // SAFETY: a validity bitmap has a bit for every row; it is absent when all have a value.
             if !valid.is_null() && unsafe { *valid.add(row / 8) } >> (row % 8) & 1 == 0 {
                 self.values.push_null();
+                continue;
+            }
+            if self.values.is_array() {
+                whole.clear();
+                let (dtype, shape) = (self.values.dtype, self.values.shape);
+                // SAFETY: the row is within the array, which has a child for each axis.
+                if !unsafe { elements(array, row, dtype, shape.extents(), &mut whole) } {
+                    return false;
+                }
+                self.values.push_element(&whole);
                 continue;
             }
             // SAFETY: the row is within the array, whose buffers hold so many elements, bits, or ends and the bytes up to
@@ -472,5 +522,51 @@ impl Taken {
                 }
             }
         }
+        true
     }
+}
+
+/// Appends the elements of an entry of a list of a fixed size, or of lists of such; false where one is null that cannot be
+/// NaN.
+///
+/// # Safety
+/// The array is of lists of these extents within each other, the innermost ones of numbers or truth values of that dtype,
+/// and has that entry, counted with its offset.
+unsafe fn elements(
+    array: &ArrowArray,
+    entry: usize,
+    dtype: DType,
+    extents: &[u64],
+    out: &mut Vec<u8>,
+) -> bool {
+    let [n, inner @ ..] = extents else {
+        // SAFETY: what is in no list has a buffer of elements, or of bits.
+        unsafe {
+            let data = (*array.buffers.add(1)).cast::<u8>();
+            match dtype {
+                DType::Bool => out.push(*data.add(entry / 8) >> (entry % 8) & 1),
+                _ => {
+                    let size = dtype.size();
+                    out.extend_from_slice(std::slice::from_raw_parts(data.add(entry * size), size));
+                }
+            }
+        }
+        return true;
+    };
+    // SAFETY: a list has one child, whose first buffer is a bitmap or null.
+    let (child, valid) = unsafe {
+        let child = &**array.children;
+        (child, (*child.buffers).cast::<u8>())
+    };
+    (0..*n as usize).all(|at| {
+        let at = child.offset as usize + entry * *n as usize + at;
+        // SAFETY: a bitmap has a bit for every entry.
+        if !valid.is_null() && unsafe { *valid.add(at / 8) } >> (at % 8) & 1 == 0 {
+            let nan = dtype.nan();
+            nan.iter().for_each(|nan| out.extend(nan.repeat(inner.iter().product::<u64>() as usize)));
+            return nan.is_some();
+        }
+        // SAFETY: as for this list.
+        unsafe { elements(child, at, dtype, inner, out) }
+    })
 }

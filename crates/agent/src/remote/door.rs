@@ -135,7 +135,7 @@ fn open_here(shared: &Arc<Shared>, asked: &Asked, hears: &Says) -> Result<(Sessi
     let who = Opener::remote(asked.pid, host, asked.launched.clone()).bringing(after);
     let until = Instant::now() + VACATING;
     let (session, opened) = loop {
-        let going = shared.proxies.evict(&plain(&dir), open.rank);
+        let going = shared.proxies.evict(&plain(&dir), open.rank, after);
         match shared.runs.open(&open, &who, Some(hears.clone())) {
             Err(e) if e.code() == Code::Conflict && (going || after.is_some()) && Instant::now() < until => {
                 std::thread::sleep(AGAIN);

@@ -14,7 +14,7 @@ use forebay_host::wait::{self, PollFlags};
 use forebay_link::run::{News, StoreEnd};
 use forebay_link::silence::OF_RANK;
 use forebay_link::{Stream, Wire};
-use forebay_types::control::{RunOpened, word};
+use forebay_types::control::{NO_RANK, RunOpened, word};
 use forebay_types::line::{Measures, RemoteAttached};
 use forebay_types::{Code, Error, Result, limits};
 use std::collections::HashMap;
@@ -44,6 +44,7 @@ struct KeptLine {
     event: Doorbell,
     run: PathBuf,
     rank: u32,
+    session: u64,
     /// Whether it has no line now.
     waits: Arc<AtomicBool>,
     /// Whether the rank has opened the run anew: then nobody waits for this session.
@@ -71,9 +72,14 @@ impl Proxies {
     }
 
     /// A rank is opened anew: a proxy of it that waits for its line does so in vain. Says whether there
-    /// is one, which gives its seat up in a moment.
-    pub fn evict(&self, run: &Path, rank: u32) -> bool {
-        let same = |k: &&KeptLine| k.run == run && k.rank == rank && k.waits.load(Ordering::SeqCst);
+    /// is one, which gives its seat up in a moment. Clients have no number by which one is told from the next: of
+    /// them it is the one whose session's rest is brought.
+    pub fn evict(&self, run: &Path, rank: u32, after: Option<u64>) -> bool {
+        let is_it = |k: &KeptLine| match rank {
+            NO_RANK => after == Some(k.session),
+            rank => k.rank == rank,
+        };
+        let same = |k: &&KeptLine| k.run == run && is_it(k) && k.waits.load(Ordering::SeqCst);
         let table = lock(&self.table);
         let going: Vec<&KeptLine> = table.values().filter(same).collect();
         going.iter().for_each(|k| k.evicted.store(true, Ordering::SeqCst));
@@ -121,6 +127,7 @@ impl<'a> Proxy<'a> {
             event: theirs,
             run: session.run.path().to_owned(),
             rank: session.rank,
+            session: session.number,
             waits: waits.clone(),
             evicted: evicted.clone(),
         };
@@ -167,8 +174,12 @@ impl<'a> Proxy<'a> {
     }
 
     fn say(&self, what: &str) {
-        let (run, rank) = (self.session.run.name(), self.session.rank);
-        self.shared.diary.line(format_args!("{run}: rank {rank} on another host: {what}"));
+        let run = self.session.run.name();
+        let who = match self.session.rank {
+            NO_RANK => "a client".to_owned(),
+            rank => format!("rank {rank}"),
+        };
+        self.shared.diary.line(format_args!("{run}: {who} on another host: {what}"));
     }
 
     /// The rank does not come back: its seat is free, and what came of it is written.

@@ -11,7 +11,7 @@ use super::View;
 use super::axes::check_unit;
 use super::core::Core;
 use super::session::{PutOptions, Session};
-use super::step::TAKEN;
+use super::step::check_free;
 
 /// Constants of up to so many bytes are copied into each snapshot.
 pub const COPIED: usize = 4096;
@@ -95,9 +95,7 @@ impl Session {
         self.core().ranks_alone("a constant")?;
         Name::new(name)?;
         check_unit(o.units)?;
-        if TAKEN.iter().any(|taken| name.split('/').next() == Some(*taken)) {
-            return Err(Error::bad(format!("the name {name:?} is not free in a step; choose another one")));
-        }
+        check_free(name)?;
         if view.original().is_some() {
             return Err(Error::bad(format!("the constant {name:?} is kept as it is; convert it before")));
         }

@@ -201,12 +201,14 @@ impl Core {
         let mut patience = self.patience();
         let mut asked = Duration::ZERO;
         while self.segment.word(word::APPLIED).load(Ordering::SeqCst) < seq {
-            // An owner that waits for room on the disk tells who asks it something, and a reader asks nothing.
+            // An owner that waits for room on the disk tells who asks it something, and a reader asks nothing. Any question
+            // would do, and this one costs it least: it is answered from memory, as `BadArgument` where the record is no
+            // conditional put. So an answer says that the owner goes on, and `Full` that it does not.
             if patience.so_far() > asked + ASKS {
                 asked = patience.so_far();
                 match self.ask::<Value>(&Ask::Version { seq }) {
                     Err(e) if e.code() == Code::Full => return Err(e),
-                    // What it answers is known when the record is committed.
+                    // Whatever else it answers, `APPLIED` alone tells what is committed.
                     _ => continue,
                 }
             }

@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 
 mod checks;
 
-pub(super) use checks::TAKEN;
+pub(super) use checks::check_free;
 use checks::{check_piece, groups};
 
 use super::View;

@@ -33,18 +33,22 @@ impl Note {
     }
 }
 
-/// Opens a run to change so many bytes of it: as a client of one that somebody writes, otherwise alone.
+/// Opens a run to change so many bytes of it: as a client of one that somebody writes, or that another host has, otherwise
+/// alone.
 pub fn opened(place: &str, mode: Mode, bytes: u64) -> Result<Run> {
     let alone = || forebay::open(place, mode, super::room(bytes));
-    if super::remote(place)?.is_some() {
-        return alone();
-    }
-    let lock = forebay::run_dir(place)?.join(layout::LOCK);
-    let is_held = || lock::holder(&lock).is_some();
     let beside = || {
         let options = OpenOptions { client: true, ..super::room(bytes) };
         forebay::open(place, Mode::ReadWrite, options)
     };
+    if super::remote(place)?.is_some() {
+        return match beside() {
+            Err(e) if e.code() == Code::NotFound && mode != Mode::ReadWrite => alone(),
+            done => done,
+        };
+    }
+    let lock = forebay::run_dir(place)?.join(layout::LOCK);
+    let is_held = || lock::holder(&lock).is_some();
     if is_held() {
         return beside();
     }

@@ -1,7 +1,7 @@
 //! What of a run is meant where many things may be: names or globs, and snapshots. Rows, a part at a time.
 
 use super::pick;
-use forebay::{Cell, ColumnValues, Error, Name, Result, Run, Select, Table};
+use forebay::{ArrayMeta, Cell, ColumnValues, Error, Name, Order, Result, Run, Select, Table};
 use forebay_types::Code;
 use std::collections::BTreeSet;
 
@@ -195,6 +195,50 @@ fn members_of(run: &Run, name: &str) -> Result<Vec<String>> {
 
 /// The column of a history that holds the step of each row.
 pub const STEP_COLUMN: &str = "fb_step";
+
+/// A table whose arrays are taken apart, for what has single values in a row only.
+pub struct Spread {
+    /// Names of the columns: one for each element of an array.
+    pub names: Vec<String>,
+    metas: Vec<ArrayMeta>,
+}
+
+impl Spread {
+    /// Of a table; `element` makes the name of an element from that of its column and its indices.
+    pub fn new(table: &Table, element: impl Fn(&str, &[u64]) -> String) -> Result<Spread> {
+        let mut spread = Spread { names: Vec::new(), metas: Vec::new() };
+        for column in table.columns() {
+            let meta = column.meta()?;
+            if column.is_array() {
+                let strides = meta.shape.strides(Order::C);
+                let indices = |at: u64| -> Vec<u64> {
+                    meta.shape.extents().iter().zip(strides).map(|(n, stride)| at / stride % n).collect()
+                };
+                spread.names.extend((0..meta.shape.len()).map(|at| element(&column.name, &indices(at))));
+            } else {
+                spread.names.push(column.name.clone());
+            }
+            spread.metas.push(meta);
+        }
+        Ok(spread)
+    }
+
+    /// The cells of a row; what is behind the columns of the table stays.
+    pub fn cells(&self, row: Vec<Cell>) -> Vec<Cell> {
+        let mut cells = Vec::with_capacity(self.names.len() + 1);
+        for (at, cell) in row.into_iter().enumerate() {
+            match (cell, self.metas.get(at).filter(|meta| meta.shape.rank() > 0)) {
+                (Cell::Blob(bytes), Some(meta)) => {
+                    let elements = ColumnValues::of_elements("", meta.dtype, bytes);
+                    cells.extend((0..elements.len()).map(|element| elements.cell(element)));
+                }
+                (none, Some(meta)) => cells.extend((0..meta.shape.len()).map(|_| none.clone())),
+                (cell, None) => cells.push(cell),
+            }
+        }
+        cells
+    }
+}
 
 /// The rows of a table, in the order they came.
 pub struct RowsOf<'a> {

@@ -1,6 +1,8 @@
 //! Arrays, cells and attributes as text and as JSON.
 
-use forebay::{Array, Cell, DType, DataSet, ElementKind, Number, Order, Rows, Stats, array_of_attribute};
+use forebay::{
+    Array, ArrayMeta, Cell, DType, DataSet, ElementKind, Number, Order, Rows, Stats, array_of_attribute,
+};
 use serde_json::{Value, json};
 
 /// Arrays beyond this many elements are shown by their edges only.
@@ -217,16 +219,26 @@ pub fn cell_text(cell: &Cell) -> String {
     }
 }
 
-/// Rows of a table, as objects or as aligned columns.
-pub fn rows(out: &super::out::Out, rows: &Rows) -> forebay::Result<()> {
+/// Rows, as objects or as aligned columns; `metas` say what the values of the columns are, where they are declared.
+pub fn rows(out: &super::out::Out, rows: &Rows, metas: &[ArrayMeta]) -> forebay::Result<()> {
+    let array = |at: usize, cell: &Cell| match (metas.get(at).filter(|meta| meta.shape.rank() > 0), cell) {
+        (Some(meta), Cell::Blob(bytes)) if Ok(bytes.len() as u64) == meta.bytes() => {
+            Some(values(&Array { meta: *meta, bytes: bytes.clone() }))
+        }
+        _ => None,
+    };
     if !out.json {
         let head: Vec<&str> = rows.columns.iter().map(String::as_str).collect();
-        let cells: Vec<Vec<String>> = rows.rows.iter().map(|r| r.iter().map(cell_text).collect()).collect();
+        let text =
+            |(at, cell): (usize, &Cell)| array(at, cell).map_or_else(|| cell_text(cell), |v| v.to_string());
+        let cells: Vec<Vec<String>> =
+            rows.rows.iter().map(|r| r.iter().enumerate().map(text).collect()).collect();
         return out.table(&head, &cells);
     }
     for row in &rows.rows {
+        let value = |(at, one): (usize, &Cell)| array(at, one).unwrap_or_else(|| cell(one));
         let object: serde_json::Map<String, Value> =
-            rows.columns.iter().cloned().zip(row.iter().map(cell)).collect();
+            rows.columns.iter().cloned().zip(row.iter().enumerate().map(value)).collect();
         out.value(&Value::Object(object))?;
     }
     Ok(())
@@ -235,7 +247,7 @@ pub fn rows(out: &super::out::Out, rows: &Rows) -> forebay::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use forebay::{ArrayMeta, Shape};
+    use forebay::Shape;
 
     fn array(extents: &[u64], order: Order, values: &[f64]) -> Array {
         let meta = ArrayMeta { dtype: DType::F64, shape: Shape::new(extents).unwrap(), order };

@@ -3,7 +3,7 @@
 use super::leftover::doubt;
 use super::out::Out;
 use super::print;
-use forebay::{Mode, Result, TableOptions};
+use forebay::{Column, Mode, Result, TableOptions};
 
 /// Show the rows of a table.
 #[derive(clap::Args)]
@@ -34,7 +34,8 @@ impl Table {
         let run = forebay::open(&self.run, Mode::Read, Default::default())?;
         doubt(&run);
         let table = run.table(&self.name, TableOptions::default())?;
-        print::rows(out, &table.select(&[], &self.condition, &[])?)
+        let metas = table.columns().iter().map(Column::meta).collect::<Result<Vec<_>>>()?;
+        print::rows(out, &table.select(&[], &self.condition, &[])?, &metas)
     }
 }
 
@@ -43,6 +44,6 @@ impl Sql {
     pub fn run(&self, out: &Out) -> Result<()> {
         let run = forebay::open(&self.run, Mode::Read, Default::default())?;
         doubt(&run);
-        print::rows(out, &run.sql(&self.query, &[])?)
+        print::rows(out, &run.sql(&self.query, &[])?, &[])
     }
 }

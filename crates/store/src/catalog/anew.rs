@@ -231,7 +231,7 @@ pub fn list_unlisted_tables(conn: &Connection) -> Result<()> {
         let ours = [super::tables::STEP_COLUMN, super::tables::SESSION_COLUMN];
         let user = described.into_iter().filter(|c| !ours.contains(&c.0.as_str()));
         let columns: Vec<Column> = user
-            .map(|(name, kind)| Column { name, dtype: dtype_of(&kind).into(), units: String::new() })
+            .map(|(name, kind)| Column { name, dtype: dtype_of(&kind).into(), ..Default::default() })
             .collect();
         let json = serde_json::to_string(&columns).map_err(|e| Error::internal(e.to_string()))?;
         conn.execute(

@@ -336,7 +336,7 @@ mod tests {
     fn a_run_whose_rows_do_not_know_their_session_goes_back_as_it_did() {
         let (_dir, mut c) = scratch();
         c.transaction(|tx| {
-            let columns = [Column { name: "n".into(), dtype: "i64".into(), units: String::new() }];
+            let columns = [Column { name: "n".into(), dtype: "i64".into(), ..Default::default() }];
             let t = open_table(tx, "hist", &columns, true)?;
             let row = |step: i64| {
                 let mut w = Writer::new();

@@ -6,7 +6,7 @@ use forebay_types::columns::ColumnValues;
 use forebay_types::control::{Column, TableInfo};
 use forebay_types::reading::Select;
 use forebay_types::record::Cell;
-use forebay_types::{Code, DType, ElementKind, Error, Result};
+use forebay_types::{ArrayMeta, Code, DType, ElementKind, Error, Result};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, params_from_iter};
 
@@ -51,11 +51,50 @@ pub fn one_expression(text: &str) -> Result<()> {
     }
 }
 
-/// The SQL of what is wanted of a table, and the dtypes of its columns; the step column of a history stays hidden, unless
-/// it is named.
-fn sql_of(t: &TableInfo, wanted: &Select) -> Result<(String, Vec<(String, DType)>)> {
+/// A condition on the rows of a table, in parentheses; none where it is empty. One that names a column of arrays is
+/// refused: SQLite compares their bytes, and not what they mean.
+pub fn condition_of(conn: &Connection, t: &TableInfo, condition: &str) -> Result<Option<String>> {
+    if condition.trim().is_empty() {
+        return Ok(None);
+    }
+    one_expression(condition)?;
+    let condition = format!("({condition})");
+    if let Some(column) = array_read(conn, t, &condition) {
+        return Err(Error::bad(format!(
+            "table {:?}, condition {condition}: column {:?} is of arrays, which SQL does not compare; name other columns, \
+             or read the rows and compare the arrays",
+            t.name, column.name
+        )));
+    }
+    Ok(Some(condition))
+}
+
+/// A column of arrays that an expression reads. SQLite finds it, by whatever way it is named: where a second table of the
+/// same name has these columns alone, they are the ones that are ambiguous.
+fn array_read<'a>(conn: &Connection, t: &'a TableInfo, expression: &str) -> Option<&'a Column> {
+    let arrays: Vec<&Column> = t.columns.iter().filter(|c| c.is_array()).collect();
+    if arrays.is_empty() {
+        return None;
+    }
+    let (name, row) = (quoted(&t.name), row_number_of(t));
+    let twice: Vec<String> = arrays.iter().map(|c| quoted(&c.name)).collect();
+    let sql = format!(
+        "SELECT 1 FROM (SELECT {row} AS {row}, * FROM {name}) AS {name}, (SELECT {} FROM {name}) AS {name} WHERE {expression}",
+        twice.join(", ")
+    );
+    // What else is wrong with it is told by the query itself.
+    let told = conn.prepare(&sql).err()?.to_string();
+    let (_, named) = told.split_once("ambiguous column name: ")?;
+    let named = named.split(" in SELECT").next().unwrap_or(named);
+    let column = named.rsplit_once('.').map_or(named, |(_, column)| column);
+    arrays.into_iter().find(|c| c.name.eq_ignore_ascii_case(column))
+}
+
+/// The SQL of what is wanted of a table, and what the values of its columns are; the step column of a history stays
+/// hidden, unless it is named.
+fn sql_of(conn: &Connection, t: &TableInfo, wanted: &Select) -> Result<(String, Vec<(String, ArrayMeta)>)> {
     debug_assert!(t.columns.iter().all(|c| c.name != STEP_COLUMN));
-    let of_step = Column { name: STEP_COLUMN.to_owned(), dtype: "i64".to_owned(), units: String::new() };
+    let of_step = Column { name: STEP_COLUMN.to_owned(), dtype: "i64".to_owned(), ..Default::default() };
     let of_step = t.history.then_some(of_step);
     let known = |name: &String| {
         t.columns.iter().chain(&of_step).find(|c| c.name == *name).ok_or_else(|| {
@@ -70,16 +109,13 @@ fn sql_of(t: &TableInfo, wanted: &Select) -> Result<(String, Vec<(String, DType)
     };
     let row = row_number_of(t);
     let mut given: Vec<String> = columns.iter().map(|c| quoted(&c.name)).collect();
-    let dtype = |c: &&Column| Ok((c.name.clone(), DType::parse(&c.dtype)?));
-    let mut dtypes = columns.iter().map(dtype).collect::<Result<Vec<_>>>()?;
+    let meta = |c: &&Column| Ok((c.name.clone(), c.meta()?));
+    let mut metas = columns.iter().map(meta).collect::<Result<Vec<_>>>()?;
     let mut conditions = Vec::new();
-    if !wanted.condition.trim().is_empty() {
-        one_expression(&wanted.condition)?;
-        conditions.push(format!("({})", wanted.condition));
-    }
+    conditions.extend(condition_of(conn, t, &wanted.condition)?);
     if let Some(after) = wanted.after {
         given.push(row.to_owned());
-        dtypes.push((row.to_owned(), DType::I64));
+        metas.push((row.to_owned(), DType::I64.into()));
         conditions.push(format!("{row} > {after}"));
     }
     let mut sql = format!("SELECT {} FROM {}", given.join(", "), quoted(&t.name));
@@ -88,35 +124,46 @@ fn sql_of(t: &TableInfo, wanted: &Select) -> Result<(String, Vec<(String, DType)
     }
     let mut order = Vec::new();
     for (name, down) in &wanted.order {
-        order.push(format!("{}{}", quoted(&known(name)?.name), if *down { " DESC" } else { "" }));
+        let by = known(name)?;
+        if by.is_array() {
+            let text =
+                format!("rows are not ordered by {name:?}, a column of arrays; order them by another one");
+            return Err(Error::bad(text));
+        }
+        order.push(format!("{}{}", quoted(&by.name), if *down { " DESC" } else { "" }));
     }
     order.push(row.to_owned());
     sql.push_str(&format!(" ORDER BY {}", order.join(", ")));
     if let Some(limit) = wanted.limit {
         sql.push_str(&format!(" LIMIT {}", i64::try_from(limit).unwrap_or(i64::MAX)));
     }
-    Ok((sql, dtypes))
+    Ok((sql, metas))
 }
 
 fn named(conn: &Connection, name: &str) -> Result<TableInfo> {
     table(conn, name)?.ok_or_else(|| Error::new(Code::NotFound, format!("there is no table {name:?}")))
 }
 
+/// The dtype by which SQLite's value of a column is told; what is stored of an array is what it is.
+fn declared(meta: &ArrayMeta) -> Option<DType> {
+    (meta.shape.rank() == 0).then_some(meta.dtype)
+}
+
 /// Rows of a table.
 pub fn select_rows(conn: &Connection, wanted: &Select) -> Result<Rows> {
     let t = named(conn, &wanted.table)?;
-    let (sql, columns) = sql_of(&t, wanted)?;
-    let dtypes: Vec<DType> = columns.iter().map(|c| c.1).collect();
+    let (sql, columns) = sql_of(conn, &t, wanted)?;
+    let dtypes: Vec<Option<DType>> = columns.iter().map(|c| declared(&c.1)).collect();
     ask(conn, &sql, &wanted.args, &dtypes, &|e| condition_failed(&t, &wanted.condition, e))
 }
 
 /// The same by columns.
 pub fn select_columns(conn: &Connection, wanted: &Select) -> Result<Vec<ColumnValues>> {
     let t = named(conn, &wanted.table)?;
-    let (sql, columns) = sql_of(&t, wanted)?;
+    let (sql, columns) = sql_of(conn, &t, wanted)?;
     let failed = |e| condition_failed(&t, &wanted.condition, e);
     let mut columns: Vec<ColumnValues> =
-        columns.into_iter().map(|(name, dtype)| ColumnValues::new(name, dtype)).collect();
+        columns.into_iter().map(|(name, meta)| ColumnValues::new(name, meta)).collect();
     let mut statement = conn.prepare(&sql).map_err(failed)?;
     let values = wanted.args.iter().map(argument).collect::<Result<Vec<_>>>()?;
     let mut rows = statement.query(params_from_iter(values)).map_err(failed)?;
@@ -125,6 +172,10 @@ pub fn select_columns(conn: &Connection, wanted: &Select) -> Result<Vec<ColumnVa
             let value = row.get_ref(at).map_err(failed)?;
             match (value, column.dtype.is_text()) {
                 (ValueRef::Null, _) => column.push_null(),
+                (ValueRef::Blob(v), _) if column.is_array() && v.len() == column.value_size() => {
+                    column.push_element(v);
+                }
+                _ if column.is_array() => return Err(column.foreign()),
                 (ValueRef::Integer(v), false) => column.push_integer(v as u64),
                 (ValueRef::Real(v), false) if column.dtype.kind() == ElementKind::Float => {
                     column.push_real(v)
@@ -174,7 +225,7 @@ fn ask(
     conn: &Connection,
     sql: &str,
     args: &[serde_json::Value],
-    dtypes: &[DType],
+    dtypes: &[Option<DType>],
     failed: &dyn Fn(rusqlite::Error) -> Error,
 ) -> Result<Rows> {
     let mut statement = conn.prepare(sql).map_err(failed)?;
@@ -186,7 +237,7 @@ fn ask(
     let mut out = Rows { rows: Vec::new(), columns };
     let mut rows = statement.query(params_from_iter(values)).map_err(failed)?;
     while let Some(row) = rows.next().map_err(failed)? {
-        let one = |i| row.get_ref(i).map(|value| cell(value, dtypes.get(i).copied()));
+        let one = |i| row.get_ref(i).map(|value| cell(value, dtypes.get(i).copied().flatten()));
         let cells = (0..out.columns.len()).map(one).collect::<rusqlite::Result<_>>();
         out.rows.push(cells.map_err(failed)?);
     }

@@ -542,7 +542,8 @@ mod tests {
         let (_dir, mut c) = scratch();
         c.transaction(|tx| {
             assert_eq!(restart(tx)?, None);
-            let column = Column { name: "t".into(), dtype: "f64".into(), units: "s".into() };
+            let column =
+                Column { name: "t".into(), dtype: "f64".into(), units: "s".into(), ..Default::default() };
             let history = open_table(tx, "history", std::slice::from_ref(&column), true)?;
             let plain = open_table(tx, "plain", &[column], false)?;
             let p = Parameter {

@@ -8,14 +8,15 @@
 //! ```text
 //!  NaN, in floats         NULL
 //!  u64 of 2^63 and more   BLOB of 8 bytes, big-endian: SQLite sorts a BLOB behind every number
+//!  an array               BLOB of its elements, row-major and little-endian
 //! ```
 
-use super::query::one_expression;
+use super::query::condition_of;
 use super::{quoted, sql_error};
 use forebay_types::codec::Reader;
 use forebay_types::control::{Column, TableInfo};
 use forebay_types::record::Cell;
-use forebay_types::{Code, DType, ElementKind, Error, Name, Result, limits};
+use forebay_types::{ArrayMeta, Code, DType, ElementKind, Error, Name, Result, limits};
 use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Row, params_from_iter};
 
@@ -53,7 +54,12 @@ fn check_name(name: &str) -> Result<()> {
 
 fn sql_type(column: &Column) -> Result<&'static str> {
     use ElementKind::*;
-    Ok(match DType::parse(&column.dtype)?.kind() {
+    let meta = column.meta()?;
+    if column.is_array() {
+        check_arrays(column, &meta)?;
+        return Ok("BLOB");
+    }
+    Ok(match meta.dtype.kind() {
         Signed | Unsigned | Bool => "INTEGER",
         Float => "REAL",
         Text => "TEXT",
@@ -65,6 +71,28 @@ fn sql_type(column: &Column) -> Result<&'static str> {
             )));
         }
     })
+}
+
+/// Refuses arrays that a column cannot hold.
+fn check_arrays(column: &Column, meta: &ArrayMeta) -> Result<()> {
+    let refused = |why: &str| Err(Error::bad(format!("column {:?} is of arrays {meta}: {why}", column.name)));
+    match meta.dtype.kind() {
+        ElementKind::Text | ElementKind::Bytes => {
+            return refused("texts and bytes take a column each, or a table of their own");
+        }
+        ElementKind::Complex => return refused("complex numbers take an axis of two more, of floats"),
+        _ => {}
+    }
+    if meta.shape.is_empty() {
+        return refused("each extent is at least 1");
+    }
+    match meta.bytes()? {
+        n if n > limits::SMALL_BYTES as u64 => refused(&format!(
+            "{n} bytes a row, {} are the most; put large arrays as data sets",
+            limits::SMALL_BYTES
+        )),
+        _ => Ok(()),
+    }
 }
 
 fn check_columns(name: &str, columns: &[Column]) -> Result<()> {
@@ -176,7 +204,7 @@ pub(super) fn ensure_column(conn: &Connection, table: &str, column: &str) -> Res
 
 /// In what the columns of a table that is there differ from those that are given.
 fn difference(there: &[Column], given: &[Column]) -> String {
-    let kind = |c: &Column| (c.name.clone(), c.dtype.clone());
+    let kind = |c: &Column| (c.name.clone(), c.dtype.clone(), c.shape.clone());
     let shown =
         |c: &Column| if c.units.is_empty() { "no unit".into() } else { format!("the unit {:?}", c.units) };
     let differ = there.iter().zip(given).find(|(t, g)| t.units != g.units);
@@ -189,7 +217,7 @@ fn difference(there: &[Column], given: &[Column]) -> String {
 }
 
 fn words(columns: &[Column]) -> String {
-    columns.iter().map(|c| format!("{} {}", c.name, c.dtype)).collect::<Vec<_>>().join(", ")
+    columns.iter().map(Column::words).collect::<Vec<_>>().join(", ")
 }
 
 fn read(r: &Row) -> rusqlite::Result<TableInfo> {
@@ -237,7 +265,7 @@ pub fn insert(
 ) -> Result<()> {
     let t = table_of(conn, id)?
         .ok_or_else(|| Error::new(Code::NotFound, format!("there is no table of number {id}")))?;
-    let dtypes = t.columns.iter().map(|c| DType::parse(&c.dtype)).collect::<Result<Vec<_>>>()?;
+    let metas = t.columns.iter().map(Column::meta).collect::<Result<Vec<_>>>()?;
     let own = t.columns.len();
     let width = if t.history { own + 2 } else { own };
     let marks = vec!["?"; width].join(",");
@@ -246,8 +274,8 @@ pub fn insert(
     let mut statement = conn.prepare_cached(&sql).map_err(failed)?;
     let mut reader = Reader::new(cells);
     for _ in 0..rows {
-        for (i, (column, dtype)) in t.columns.iter().zip(&dtypes).enumerate() {
-            let value = fit(Cell::decode(&mut reader)?, *dtype)
+        for (i, (column, meta)) in t.columns.iter().zip(&metas).enumerate() {
+            let value = fit(Cell::decode(&mut reader)?, meta)
                 .map_err(|e| e.within(format!("table {:?}, column {:?}", t.name, column.name)))?;
             statement.raw_bind_parameter(i + 1, value).map_err(failed)?;
         }
@@ -263,9 +291,17 @@ pub fn insert(
     }
 }
 
-/// Whether a column of that dtype takes the cell as the number it is; the text says why not. Asked before a row is
+/// Whether a column of such values takes the cell as the number it is; the text says why not. Asked before a row is
 /// acknowledged: the owner, who only stores, refuses nothing that an earlier version has acknowledged.
-pub fn fits(cell: &Cell, dtype: DType) -> Result<()> {
+pub fn fits(cell: &Cell, each: impl Into<ArrayMeta>) -> Result<()> {
+    let meta = each.into();
+    let dtype = meta.dtype;
+    if is_array(&meta) {
+        return match cell {
+            Cell::Blob(v) if Ok(v.len() as u64) == meta.bytes() => Ok(()),
+            other => fit(other.clone(), &meta).map(drop),
+        };
+    }
     let integer = match cell {
         Cell::Int(v) => Some(i128::from(*v)),
         Cell::Unsigned(v) => Some(i128::from(*v)),
@@ -292,12 +328,27 @@ pub fn fits(cell: &Cell, dtype: DType) -> Result<()> {
         Cell::Null | Cell::Real(_) if dtype == DType::F64 => Ok(()),
         Cell::Text(_) if dtype == DType::Str => Ok(()),
         Cell::Blob(_) if dtype == DType::Bytes => Ok(()),
-        other => fit(other.clone(), dtype).map(drop),
+        other => fit(other.clone(), &meta).map(drop),
     }
 }
 
-/// A cell as a column of that dtype stores it, or why it cannot.
-fn fit(cell: Cell, dtype: DType) -> Result<Value> {
+fn is_array(meta: &ArrayMeta) -> bool {
+    meta.shape.rank() > 0
+}
+
+/// A cell as a column of such values stores it, or why it cannot.
+fn fit(cell: Cell, meta: &ArrayMeta) -> Result<Value> {
+    if is_array(meta) {
+        return match cell {
+            Cell::Null => Ok(Value::Null),
+            Cell::Blob(v) if Ok(v.len() as u64) == meta.bytes() => Ok(Value::Blob(v)),
+            other => Err(Error::bad(format!(
+                "{} does not go into a column of arrays; give an array {meta}",
+                words_of(&other)
+            ))),
+        };
+    }
+    let dtype = meta.dtype;
     stored(cell, dtype).map_err(|cell| {
         let words = words_of(&cell);
         Error::bad(format!("{words} does not go into a column of {dtype}; give {}", wanted(dtype)))
@@ -367,7 +418,7 @@ fn unsigned(v: u64) -> Value {
     i64::try_from(v).map_or_else(|_| Value::Blob(v.to_be_bytes().to_vec()), Value::Integer)
 }
 
-/// What SQLite gave, as a cell of a column of that dtype; without one, as what it is.
+/// What SQLite gave, as a cell of a column of that dtype; without one, and of arrays, as what it is.
 pub(super) fn cell(value: ValueRef, dtype: Option<DType>) -> Cell {
     match (value, dtype) {
         (ValueRef::Null, Some(dtype)) if dtype.kind() == ElementKind::Float => Cell::Real(f64::NAN),
@@ -385,19 +436,8 @@ pub(super) fn cell(value: ValueRef, dtype: Option<DType>) -> Cell {
 
 /// A JSON value as a cell.
 fn from_json(value: &serde_json::Value) -> Result<Cell> {
-    use serde_json::Value as V;
-    Ok(match value {
-        V::Null => Cell::Null,
-        V::Bool(b) => Cell::Int(i64::from(*b)),
-        V::Number(n) => match (n.as_i64(), n.as_u64(), n.as_f64()) {
-            (Some(i), ..) => Cell::Int(i),
-            (_, Some(u), _) => Cell::Unsigned(u),
-            (.., Some(f)) => Cell::Real(f),
-            _ => return Err(Error::bad(format!("{n} is no value for SQL"))),
-        },
-        V::String(s) => Cell::Text(s.clone()),
-        other => return Err(Error::bad(format!("{other} is no value for SQL; use a number or text"))),
-    })
+    Cell::from_json(value)
+        .ok_or_else(|| Error::bad(format!("{value} is no value for SQL; use a number, a text or bytes")))
 }
 
 /// A JSON value as an argument of SQL: it is compared with columns of any dtype.
@@ -412,14 +452,8 @@ pub fn argument(value: &serde_json::Value) -> Result<Value> {
     })
 }
 
-fn filter(condition: &str) -> Result<String> {
-    match condition.trim() {
-        "" => Ok(String::new()),
-        c => {
-            one_expression(c)?;
-            Ok(format!(" WHERE ({c})"))
-        }
-    }
+fn filter(conn: &Connection, t: &TableInfo, condition: &str) -> Result<String> {
+    Ok(condition_of(conn, t, condition)?.map_or_else(String::new, |c| format!(" WHERE {c}")))
 }
 
 /// Makes an index of columns, unless there is one. A catalog that is made anew has none.
@@ -434,6 +468,12 @@ pub fn index(conn: &Connection, name: &str, columns: &[String]) -> Result<()> {
         return Err(Error::bad(format!(
             "table {name:?} has no column {unknown:?}; it has {}",
             words(&t.columns)
+        )));
+    }
+    if let Some(of_arrays) = t.columns.iter().find(|c| c.is_array() && columns.contains(&c.name)) {
+        return Err(Error::bad(format!(
+            "column {:?} of table {name:?} is of arrays, which no condition compares; make the index of other columns",
+            of_arrays.name
         )));
     }
     let of = columns.iter().map(|column| quoted(column)).collect::<Vec<_>>().join(", ");
@@ -467,13 +507,13 @@ pub fn update(
             Error::bad(format!("table {name:?} has no column {column:?}; it has {}", words(&t.columns)))
         })?;
         parts.push(format!("{} = ?", quoted(column)));
-        let kept = from_json(value).and_then(|cell| fit(cell, DType::parse(&known.dtype)?));
+        let kept = from_json(value).and_then(|cell| fit(cell, &known.meta()?));
         values.push(kept.map_err(|e| e.within(format!("table {name:?}, column {column:?}")))?);
     }
     for a in args {
         values.push(argument(a)?);
     }
-    let sql = format!("UPDATE {} SET {}{}", quoted(name), parts.join(", "), filter(condition)?);
+    let sql = format!("UPDATE {} SET {}{}", quoted(name), parts.join(", "), filter(conn, &t, condition)?);
     run(conn, &t, condition, &sql, values)
 }
 
@@ -481,7 +521,8 @@ pub fn update(
 pub fn remove(conn: &Connection, name: &str, condition: &str, args: &[serde_json::Value]) -> Result<usize> {
     let t = existing(conn, name)?;
     let values = args.iter().map(argument).collect::<Result<Vec<_>>>()?;
-    run(conn, &t, condition, &format!("DELETE FROM {}{}", quoted(name), filter(condition)?), values)
+    let sql = format!("DELETE FROM {}{}", quoted(name), filter(conn, &t, condition)?);
+    run(conn, &t, condition, &sql, values)
 }
 
 fn run(conn: &Connection, t: &TableInfo, condition: &str, sql: &str, values: Vec<Value>) -> Result<usize> {
@@ -511,7 +552,7 @@ mod tests {
     use serde_json::json;
 
     fn column(name: &str, dtype: &str) -> Column {
-        Column { name: name.into(), dtype: dtype.into(), units: String::new() }
+        Column { name: name.into(), dtype: dtype.into(), ..Default::default() }
     }
 
     fn cells(rows: &[&[Cell]]) -> Vec<u8> {
@@ -633,6 +674,54 @@ mod tests {
         assert_eq!(says("f16"), "a number up to 65504, or declare it as f32 or f64");
         assert_eq!(says("f32"), "a number up to 3.4028235e38, or declare it as f64");
         assert_eq!((says("f64"), says("bool")), ("a number".into(), "true or false".into()));
+    }
+
+    #[test]
+    fn a_column_of_arrays_takes_arrays_of_its_shape_and_no_condition_names_it() {
+        let (_dir, mut c) = scratch();
+        let of =
+            |name: &str, dtype: &str, shape: &[u64]| Column { shape: shape.to_vec(), ..column(name, dtype) };
+        c.transaction(|tx| {
+            let columns = [column("n", "i64"), of("v", "f64", &[3])];
+            let t = open_table(tx, "atoms", &columns, false)?;
+            let v: Vec<u8> = [1.0f64, f64::NAN, -0.0].iter().flat_map(|v| v.to_le_bytes()).collect();
+            insert(
+                tx,
+                t.id,
+                (1, 0),
+                2,
+                &cells(&[&[Cell::Int(1), Cell::Blob(v.clone())], &[Cell::Int(2), Cell::Null]]),
+            )?;
+            let found: Vec<u8> = tx.query_row("SELECT v FROM atoms WHERE n = 1", (), |r| r.get(0)).unwrap();
+            assert_eq!(found, v);
+            for bad in [Cell::Blob(v[..16].to_vec()), Cell::Real(1.0), Cell::Text("x".into())] {
+                let e = insert(tx, t.id, (1, 0), 1, &cells(&[&[Cell::Int(3), bad]])).unwrap_err();
+                assert!(e.text().contains("give an array f64(3,)"), "{e}");
+            }
+            let set = json!({"v": Cell::Blob(vec![0; 24]).json()});
+            assert_eq!(update(tx, "atoms", set.as_object().unwrap(), "n = 2", &[])?, 1);
+            for bad in ["v > 1", "\"V\" is null", "n = 1 and exists (select atoms.v)"] {
+                for e in
+                    [remove(tx, "atoms", bad, &[]), update(tx, "atoms", set.as_object().unwrap(), bad, &[])]
+                {
+                    assert!(e.as_ref().is_err_and(|e| e.text().contains("\"v\"")), "{bad}: {e:?}");
+                }
+            }
+            assert_eq!(remove(tx, "atoms", "n > 1 and 'v' = 'v'", &[])?, 1);
+            assert!(index(tx, "atoms", &["v".into()]).unwrap_err().text().contains("\"v\""));
+            assert_eq!(open_table(tx, "atoms", &columns, false)?, t);
+            let other =
+                open_table(tx, "atoms", &[column("n", "i64"), of("v", "f64", &[4])], false).unwrap_err();
+            assert!(other.text().contains("v f64(3,), and is to have n i64, v f64(4,)"), "{other}");
+            for bad in
+                [of("v", "str", &[3]), of("v", "c128", &[3]), of("v", "f64", &[0]), of("v", "f64", &[10_000])]
+            {
+                let e = open_table(tx, "bad", &[bad], false).unwrap_err();
+                assert!(e.code() == Code::BadArgument && e.text().contains("\"v\""), "{e}");
+            }
+            Ok(())
+        })
+        .unwrap();
     }
 
     #[test]

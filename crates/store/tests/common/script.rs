@@ -82,7 +82,7 @@ pub type Tell<'a> = &'a dyn Fn(usize, usize);
 impl Driver {
     pub fn open(owner: &Owner) -> Result<Driver> {
         let mut ranks = [Rank::try_open(owner, 0, 2, 2 << 20)?, Rank::try_open(owner, 1, 2, 2 << 20)?];
-        let columns = vec![Column { name: "n".into(), dtype: "i64".into(), units: String::new() }];
+        let columns = vec![Column { name: "n".into(), dtype: "i64".into(), ..Default::default() }];
         let table = ranks[0].ask(&Ask::Table { name: "rows".into(), columns, history: false })?;
         Ok(Driver { ranks, table: serde_json::from_value(table).unwrap() })
     }

@@ -5,9 +5,7 @@ use super::{
     ArrayHead, BEFORE, END, FIRST, LAST, RunHead, SnapshotHead, TableHead, element, has_whole_texts,
 };
 use crate::record::Cell;
-use crate::{ArrayMeta, DType, ElementKind, Error, Result, number_of_attribute};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use crate::{ArrayMeta, ElementKind, Error, Result};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::io::BufRead;
@@ -160,43 +158,47 @@ impl<R: BufRead> SectionReader<R> {
         Ok(())
     }
 
-    /// The next row of the table whose head was read last; none behind the last one.
-    pub fn row(&mut self, dtypes: &[DType]) -> Result<Option<Vec<Cell>>> {
+    /// The next row of the table whose head was read last, of columns of these values; none behind the last one.
+    pub fn row(&mut self, columns: &[ArrayMeta]) -> Result<Option<Vec<Cell>>> {
         self.next_line()?;
         if self.line == END {
             return Ok(None);
         }
         let values: Vec<Value> = self.head(&self.line)?;
-        if values.len() != dtypes.len() {
+        if values.len() != columns.len() {
             return Err(self.wrong(format_args!(
                 "the row has {} values, and the table {} columns",
                 values.len(),
-                dtypes.len()
+                columns.len()
             )));
         }
-        let cells = values.iter().zip(dtypes).map(|(value, dtype)| {
-            cell(value, *dtype)
-                .ok_or_else(|| self.wrong(format_args!("{value} is no value of a column of {dtype}")))
+        let cells = values.iter().zip(columns).map(|(value, meta)| {
+            cell(value, meta).ok_or_else(|| {
+                let of = if meta.shape.rank() > 0 { meta.to_string() } else { meta.dtype.to_string() };
+                self.wrong(format_args!("{value} is no value of a column of {of}"))
+            })
         });
         cells.collect::<Result<_>>().map(Some)
     }
 }
 
-fn cell(value: &Value, dtype: DType) -> Option<Cell> {
-    Some(match (value, dtype.kind()) {
-        (Value::Null, _) => Cell::Null,
-        (Value::String(text), ElementKind::Text) => Cell::Text(text.clone()),
-        (Value::Object(tag), ElementKind::Bytes) if tag.len() == 1 => {
-            Cell::Blob(STANDARD.decode(tag.get("$b")?.as_str()?).ok()?)
+fn cell(value: &Value, meta: &ArrayMeta) -> Option<Cell> {
+    use ElementKind::*;
+    if value.is_boolean() {
+        return None;
+    }
+    Some(match (Cell::from_json(value)?, meta.dtype.kind()) {
+        (Cell::Null, _) => Cell::Null,
+        (Cell::Blob(v), _) if meta.shape.rank() > 0 => {
+            return (Some(v.len() as u64) == meta.bytes().ok()).then_some(Cell::Blob(v));
         }
-        (_, ElementKind::Float) => Cell::Real(number_of_attribute(value)?),
-        (Value::Number(n), ElementKind::Signed | ElementKind::Unsigned | ElementKind::Bool) => {
-            match (n.as_i64(), n.as_u64()) {
-                (Some(v), _) => Cell::Int(v),
-                (_, Some(v)) => Cell::unsigned(v),
-                _ => return None,
-            }
-        }
+        _ if meta.shape.rank() > 0 => return None,
+        (Cell::Text(v), Text) => Cell::Text(v),
+        (Cell::Blob(v), Bytes) => Cell::Blob(v),
+        (Cell::Int(v), Float) => Cell::Real(v as f64),
+        (Cell::Unsigned(v), Float) => Cell::Real(v as f64),
+        (Cell::Real(v), Float) => Cell::Real(v),
+        (cell @ (Cell::Int(_) | Cell::Unsigned(_)), Signed | Unsigned | Bool) => cell,
         _ => return None,
     })
 }

@@ -47,19 +47,34 @@ fn texts_are_written_as_texts_and_what_is_none_as_bytes() {
 
 #[test]
 fn rows_come_back_as_they_were() {
-    let dtypes = [DType::U64, DType::F64, DType::Str, DType::Bytes];
+    let vectors = ArrayMeta::new(DType::F64, Shape::new(&[2]).unwrap());
+    let columns = [DType::U64, DType::F64, DType::Str, DType::Bytes].map(ArrayMeta::from);
+    let columns = [&columns[..], &[vectors]].concat();
+    let array = |nan: u64| Cell::Blob([nan.to_le_bytes(), (-0.0f64).to_le_bytes()].concat());
     let rows = [
-        vec![Cell::unsigned(u64::MAX), Cell::Real(-0.0), Cell::Text("ä\n".into()), Cell::Blob(vec![0, 255])],
-        vec![Cell::Int(-1), Cell::Real(f64::NEG_INFINITY), Cell::Text(String::new()), Cell::Blob(Vec::new())],
-        vec![Cell::Null; 4],
+        vec![
+            Cell::unsigned(u64::MAX),
+            Cell::Real(-0.0),
+            Cell::Text("ä\n".into()),
+            Cell::Blob(vec![0, 255]),
+            array(0x7ff8_0000_0000_0001),
+        ],
+        vec![
+            Cell::Int(-1),
+            Cell::Real(f64::NEG_INFINITY),
+            Cell::Text(String::new()),
+            Cell::Blob(Vec::new()),
+            array(0),
+        ],
+        vec![Cell::Null; 5],
     ];
     let text = rows.iter().map(|cells| row(cells)).collect::<String>();
     let mut reader = SectionReader::new(format!("{FIRST}\n{text}{END}\n").leak().as_bytes()).unwrap();
     for cells in &rows {
-        let found = reader.row(&dtypes).unwrap().unwrap();
+        let found = reader.row(&columns).unwrap().unwrap();
         assert_eq!(format!("{found:?}"), format!("{cells:?}"));
     }
-    assert_eq!(reader.row(&dtypes).unwrap(), None);
+    assert_eq!(reader.row(&columns).unwrap(), None);
 }
 
 #[test]

@@ -2,11 +2,9 @@
 
 use super::{element, has_whole_texts};
 use crate::record::Cell;
-use crate::{ArrayMeta, Error, Result, real_attribute};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use crate::{ArrayMeta, Error, Result};
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// Elements in a line, unless a row of the array is shorter.
 const IN_A_LINE: u64 = 16;
@@ -21,17 +19,7 @@ pub fn section(word: &str, head: &impl Serialize) -> Result<String> {
 
 /// The line of a row.
 pub fn row(cells: &[Cell]) -> String {
-    let cell = |cell: &Cell| match cell {
-        Cell::Null => Value::Null,
-        Cell::Int(v) => json!(v),
-        Cell::Unsigned(v) => json!(v),
-        // A column of floats has no other NaN: it is what has no value.
-        Cell::Real(v) if v.is_nan() => Value::Null,
-        Cell::Real(v) => real_attribute(*v),
-        Cell::Text(v) => json!(v),
-        Cell::Blob(v) => json!({"$b": STANDARD.encode(v)}),
-    };
-    let mut line = Value::Array(cells.iter().map(cell).collect()).to_string();
+    let mut line = Value::Array(cells.iter().map(Cell::json).collect()).to_string();
     line.push('\n');
     line
 }

@@ -12,16 +12,22 @@ pub(super) fn groups(name: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Names at the root of a step that are ours, or those of formats.
-pub(in crate::run) const TAKEN: [&str; 3] = ["forebay", "data", "VTKHDF"];
+const TAKEN: [&str; 3] = ["forebay", "data", "VTKHDF"];
+
+/// Whether a name is free in a step, as far as it does not depend on what else is there.
+pub(in crate::run) fn check_free(name: &str) -> Result<()> {
+    match TAKEN.iter().find(|taken| name.split('/').next() == Some(**taken)) {
+        None => Ok(()),
+        Some(taken) => Err(Error::bad(format!(
+            "the name {name:?} is not free: what is called {taken:?} in a step belongs to Forebay and to the formats that others read; choose another one"
+        ))),
+    }
+}
 
 /// Whether a piece may be put under that name, as far as it can be told here.
 pub(super) fn check_piece(name: &str, meta: &ArrayMeta, piece: &ArrayOptions) -> Result<()> {
     Name::new(name)?;
-    if let Some(taken) = TAKEN.iter().find(|taken| name.split('/').next() == Some(**taken)) {
-        return Err(Error::bad(format!(
-            "the name {name:?} is not free: what is called {taken:?} in a step belongs to Forebay and to the formats that others read; choose another one"
-        )));
-    }
+    check_free(name)?;
     check_unit(piece.units)?;
     if let (Some(compress), Some(_)) = (piece.compress, piece.place.overlap()) {
         return Err(Error::bad(format!(

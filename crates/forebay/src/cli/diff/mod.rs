@@ -7,7 +7,7 @@
 mod elements;
 mod report;
 
-use super::choice::{Choice, ChoiceKind, RowsOf, STEP_COLUMN, histories};
+use super::choice::{Choice, ChoiceKind, RowsOf, STEP_COLUMN, Spread, histories};
 use super::leftover::doubt;
 use super::out::{Out, Unit, bar};
 use elements::{Comparison, Tolerance, is_same_cell};
@@ -456,13 +456,16 @@ impl Compare<'_> {
         if a.columns() != b.columns() {
             return self.report.value(of, "columns", &json!(a.columns()), &json!(b.columns()));
         }
-        let mut names: Vec<&str> = a.columns().iter().map(|c| c.name.as_str()).collect();
+        // Arrays are compared element by element.
+        let spread = Spread::new(a, |name, indices| format!("{name}{indices:?}"))?;
+        let mut names: Vec<&str> = spread.names.iter().map(String::as_str).collect();
         let (mut ours, mut theirs) = (RowsOf::new(a), RowsOf::new(b));
         if a.history() && b.history() {
             names.push(STEP_COLUMN);
             (ours, theirs) = (RowsOf::with_steps(a), RowsOf::with_steps(b));
         }
-        self.rows(of, &names, || Ok((ours.next()?, theirs.next()?)))
+        let cells = |row: Option<Vec<Cell>>| row.map(|row| spread.cells(row));
+        self.rows(of, &names, || Ok((cells(ours.next()?), cells(theirs.next()?))))
     }
 
     fn histories(&mut self) -> Result<()> {

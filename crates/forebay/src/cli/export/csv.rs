@@ -1,10 +1,11 @@
 //! Tables and histories as RFC 4180 has them: the names of the columns, then a line for each row. What has no value is
-//! nothing, an empty text is `""`.
+//! nothing, an empty text is `""`. The elements of an array have a column each: `v_0`, `v_1`, of two axes `m_0_0`, `m_0_1`.
 
-use super::super::choice::{RowsOf, histories};
+use super::super::choice::{RowsOf, Spread, histories};
 use super::{Exporting, wrong};
 use forebay::{Cell, Error, Result, TableOptions};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -84,12 +85,16 @@ fn write_one(job: &Exporting, source: &Tabular, path: &Path) -> Result<u64> {
     match source {
         Tabular::Table(name) => {
             let table = job.run.table(name, TableOptions::default())?;
-            let names: Vec<Cell> = table.columns().iter().map(|c| Cell::Text(c.name.clone())).collect();
+            let spread = Spread::new(&table, |name, indices| {
+                indices.iter().fold(name.to_owned(), |name, index| format!("{name}_{index}"))
+            })?;
+            check_names(name, &spread.names)?;
+            let names: Vec<Cell> = spread.names.iter().cloned().map(Cell::Text).collect();
             line(&mut file, &names).map_err(|e| wrong(path, e))?;
             let mut all = RowsOf::new(&table);
             while let Some(cells) = all.next()? {
                 job.interrupt.check()?;
-                line(&mut file, &cells).map_err(|e| wrong(path, e))?;
+                line(&mut file, &spread.cells(cells)).map_err(|e| wrong(path, e))?;
                 rows += 1;
             }
         }
@@ -107,6 +112,18 @@ fn write_one(job: &Exporting, source: &Tabular, path: &Path) -> Result<u64> {
     }
     file.flush().map_err(|e| wrong(path, e))?;
     Ok(rows)
+}
+
+/// Elements of arrays have names of their own; two columns of one name are told apart by nobody.
+fn check_names(table: &str, names: &[String]) -> Result<()> {
+    let mut seen = BTreeSet::new();
+    match names.iter().find(|name| !seen.insert(name.as_str())) {
+        None => Ok(()),
+        Some(twice) => Err(Error::bad(format!(
+            "the table {table:?} would have two columns {twice:?}, for the elements of an array have a column each; \
+             export --to text keeps arrays whole"
+        ))),
+    }
 }
 
 fn line(file: &mut impl Write, cells: &[Cell]) -> std::io::Result<()> {

@@ -93,7 +93,7 @@ impl Text<'_> {
             let declared = columns.iter().map(|c| Column {
                 name: c.name.clone(),
                 dtype: c.dtype.name().to_owned(),
-                units: String::new(),
+                ..Default::default()
             });
             let head = TableHead {
                 name: title,

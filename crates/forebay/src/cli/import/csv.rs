@@ -183,7 +183,7 @@ pub fn read(job: &mut Importing, path: &Path) -> Result<()> {
     let column = |(name, dtype): (&String, &&str)| Column {
         name: name.clone(),
         dtype: (*dtype).to_owned(),
-        units: String::new(),
+        ..Default::default()
     };
     let columns: Vec<Column> = names.iter().zip(&dtypes).map(column).collect();
     let table = job.run.table(&name, TableOptions { columns, history: false })?;

@@ -3,8 +3,8 @@
 use super::super::interrupt::Interrupt;
 use super::Importing;
 use forebay::{
-    About, ArrayOptions, Cell, DType, Error, Place, Result, Snapshot, TableOptions, Target, View,
-    number_of_attribute,
+    About, ArrayMeta, ArrayOptions, Cell, Column, DType, Error, Place, Result, Snapshot, TableOptions,
+    Target, View, number_of_attribute,
 };
 use forebay_store::Progress;
 use forebay_types::neutral::{ArrayHead, Section, SectionReader, TableHead};
@@ -120,7 +120,7 @@ fn table(job: &mut Importing, reader: &mut SectionReader<BufReader<Watched>>, he
     let TableHead { name, columns, history, steps, attrs } = head;
     let name = job.within(&name);
     job.check_table(&name)?;
-    let mut dtypes: Vec<DType> = columns.iter().map(|c| DType::parse(&c.dtype)).collect::<Result<_>>()?;
+    let mut metas: Vec<ArrayMeta> = columns.iter().map(Column::meta).collect::<Result<_>>()?;
     if steps && !history {
         return Err(Error::bad(format!(
             "the table {name:?} has steps and is no history; write \"history\":true"
@@ -131,11 +131,11 @@ fn table(job: &mut Importing, reader: &mut SectionReader<BufReader<Watched>>, he
         job.run.set_attrs(&Target::Table { name: name.clone() }, attrs)?;
     }
     if !steps {
-        return job.fill(&table, &name, || Ok(reader.row(&dtypes)?.map(|row| (None, row))));
+        return job.fill(&table, &name, || Ok(reader.row(&metas)?.map(|row| (None, row))));
     }
-    dtypes.push(DType::I64);
+    metas.push(DType::I64.into());
     job.fill(&table, &name, || {
-        let Some(mut row) = reader.row(&dtypes)? else { return Ok(None) };
+        let Some(mut row) = reader.row(&metas)? else { return Ok(None) };
         match row.pop() {
             Some(Cell::Int(step)) => Ok(Some((Some(step), row))),
             _ => Err(Error::bad(format!("a row of the history {name:?} does not end with its step"))),
