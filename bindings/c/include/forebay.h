@@ -285,6 +285,10 @@ typedef struct {
        8 MiB if 0 is given. Snapshots, restarts, loops, parameters, diagrams and rows of histories fail with
        FB_BAD_ARGUMENT. fb_rank gives 0 and 0. */
     int client;
+    /* Small snapshots, of less than 1 MiB, are put together as fb_pack does it, behind the program's back: each time when
+       so many of one layout follow each other before the newest one. NULL and "auto": 1,000. Another number as "100", and
+       "no": none are. Those with meshes or particles stay as they are, for programs that read openPMD. */
+    const char *pack;
 } fb_open_opts;
 
 /* Figures of a run. What a figure means when there is none yet stands beside it. */
@@ -858,6 +862,17 @@ fb_status fb_restart_from(fb_run *run, const char *tag, fb_snapshot **snapshot);
 /* Gives a complete snapshot up: it is listed no more, its file goes, and its number is free. `dropped`
    gets whether there was one, and may be NULL. A rank that is to write the number again calls it, too. */
 fb_status fb_drop(fb_run *run, int64_t step, int *dropped);
+
+/* Puts complete snapshots from `first` to `last` together, both among them (INT64_MIN and INT64_MAX: all), as far as they
+   can be: small ones of one layout that follow each other become one file of stacked arrays. They are read, listed and
+   restarted from as before. `packed` gets how many lie in packs now that did not before, and may be NULL. `single` gets how
+   many stay in files of their own, and may be NULL; `forebay pack` says why. FB_FULL when the disk has no room for both, with
+   nothing lost. */
+fb_status fb_pack(fb_run *run,
+                  int64_t first,
+                  int64_t last,
+                  int64_t *packed,
+                  int64_t *single);
 
 /* Marks the last ended step as a restart point under a tag (NULL: none); `step` gets its number, and
    may be NULL. */

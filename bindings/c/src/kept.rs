@@ -128,6 +128,30 @@ pub extern "C" fn fb_drop(run: *mut fb_run, step: i64, dropped: *mut c_int) -> f
     })
 }
 
+/// Puts complete snapshots from `first` to `last` together, both among them (INT64_MIN and INT64_MAX: all), as far as they
+/// can be: small ones of one layout that follow each other become one file of stacked arrays. They are read, listed and
+/// restarted from as before. `packed` gets how many lie in packs now that did not before, and may be NULL. `single` gets how
+/// many stay in files of their own, and may be NULL; `forebay pack` says why. FB_FULL when the disk has no room for both, with
+/// nothing lost.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_pack(
+    run: *mut fb_run,
+    first: i64,
+    last: i64,
+    packed: *mut i64,
+    single: *mut i64,
+) -> fb_status {
+    status(|| {
+        let object = handle::get(run)?;
+        let (packed, single) =
+            (given::optional_out(packed, "packed")?, given::optional_out(single, "single")?);
+        let done = object.run.pack(first, last)?;
+        packed.set(done.steps as i64);
+        single.set(done.single.iter().map(|s| s.steps as i64).sum());
+        Ok(())
+    })
+}
+
 /// Marks the last ended step as a restart point under a tag (NULL: none); `step` gets its number, and
 /// may be NULL.
 #[unsafe(no_mangle)]

@@ -47,6 +47,10 @@ pub struct fb_open_opts {
     /// 8 MiB if 0 is given. Snapshots, restarts, loops, parameters, diagrams and rows of histories fail with
     /// FB_BAD_ARGUMENT. fb_rank gives 0 and 0.
     pub client: c_int,
+    /// Small snapshots, of less than 1 MiB, are put together as fb_pack does it, behind the program's back: each time when
+    /// so many of one layout follow each other before the newest one. NULL and "auto": 1,000. Another number as "100", and
+    /// "no": none are. Those with meshes or particles stay as they are, for programs that read openPMD.
+    pub pack: *const c_char,
 }
 
 // SAFETY: numbers and pointers, the size first.
@@ -109,6 +113,9 @@ fn open_options(opts: &fb_open_opts) -> Result<OpenOptions> {
     }
     if let Some(keep) = given::optional_text(opts.keep, "keep")? {
         options.keep = Some(Keep::parse(keep)?);
+    }
+    if let Some(pack) = given::optional_text(opts.pack, "pack")? {
+        options.pack = Some(forebay::parse_pack(pack)?);
     }
     if let Some(program) = given::optional_text(opts.program, "program")? {
         options.program = Some(program.to_owned());

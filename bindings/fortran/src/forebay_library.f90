@@ -321,6 +321,12 @@ module forebay_library
       integer(c_int64_t), value :: step
       integer(c_int), intent(inout), optional :: dropped
     end function lib_drop
+    integer(c_int) function lib_pack(run, first, last, packed, single) bind(c, name='fb_pack')
+      import
+      type(c_ptr), value :: run
+      integer(c_int64_t), value :: first, last
+      integer(c_int64_t), intent(inout), optional :: packed, single
+    end function lib_pack
     integer(c_int) function lib_checkpoint(run, tag, step) bind(c, name='fb_checkpoint')
       import
       type(c_ptr), value :: run, tag

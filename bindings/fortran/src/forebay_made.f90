@@ -15,8 +15,9 @@ module forebay_made
   public :: fb_run_close, fb_rank, fb_path, fb_is_read_only, fb_flush, fb_run_stats
   public :: fb_dataset_info, fb_delete, fb_rename, fb_copy
   public :: fb_snapshot_end, fb_snapshot_discard, fb_snapshot_wait, fb_snapshot_free
-  public :: fb_snapshots, fb_snapshot_at, fb_snapshot_last, fb_checkpoint, fb_snapshot_step, fb_snapshot_parameters, &
-        fb_snapshot_passed, fb_snapshot_names, fb_snapshot_info, fb_snapshot_stats, fb_snapshot_dims, fb_snapshot_coords
+  public :: fb_snapshots, fb_snapshot_at, fb_snapshot_last, fb_pack, fb_checkpoint, fb_snapshot_step, &
+        fb_snapshot_parameters, fb_snapshot_passed, fb_snapshot_names, fb_snapshot_info, fb_snapshot_stats, &
+        fb_snapshot_dims, fb_snapshot_coords
   public :: fb_table_free, fb_tables, fb_table_count, fb_history
   public :: fb_rows_free, fb_rows_count, fb_rows_name, fb_rows_is_null
   public :: fb_ended_by, fb_finish, fb_monitor, fb_monitor_url, fb_diagram_free
@@ -242,6 +243,25 @@ contains
     if (status == FB_OK) call hold(snapshot%at, A_SNAPSHOT, made)
     call settle(status, stat, errmsg)
   end subroutine fb_snapshot_last
+
+  !> Puts complete snapshots from `first` to `last` together, both among them (INT64_MIN and INT64_MAX: all), as far
+  !> as they can be: small ones of one layout that follow each other become one file of stacked arrays. They are
+  !> read, listed and restarted from as before. `packed` gets how many lie in packs now that did not before.
+  !> `single` gets how many stay in files of their own; `forebay pack` says why. FB_FULL when the disk has no room
+  !> for both, with nothing lost.
+  subroutine fb_pack(run, first, last, packed, single, stat, errmsg)
+    type(fb_run), intent(in) :: run
+    class(*), intent(in) :: first, last
+    integer(c_int64_t), intent(inout), optional :: packed, single
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    integer(c_int64_t) :: c_first, c_last
+    integer(c_int) :: status
+    status = whole(first, c_first)
+    if (status == FB_OK) status = whole(last, c_last)
+    if (status == FB_OK) status = lib_pack(id(run%at), c_first, c_last, packed, single)
+    call settle(status, stat, errmsg)
+  end subroutine fb_pack
 
   !> Marks the last ended step as a restart point under a tag (without it: none); `step` gets its number.
   subroutine fb_checkpoint(run, tag, step, stat, errmsg)

@@ -29,6 +29,7 @@ module forebay_structures
     type(c_ptr) :: elsewhere = c_null_ptr
     type(c_ptr) :: keep = c_null_ptr
     integer(c_int) :: client = 0
+    type(c_ptr) :: pack = c_null_ptr
   end type lib_open_opts_struct
 
   type, public, bind(c) :: fb_stats

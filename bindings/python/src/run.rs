@@ -26,6 +26,8 @@ pub type Marked = (i64, i64, Option<String>, Option<i64>, Option<f64>, String, f
 /// Where a restart leads: the snapshot, its parameters as JSON, whether the run was finished, which
 /// damaged snapshots were passed over.
 type RestartParts = (Kept, String, bool, Vec<i64>);
+/// How many packs and steps of how many bytes, and which steps stay single and why.
+type PackedParts = (u64, u64, u64, Vec<(i64, i64, u64, String)>);
 /// One axis of a selection: start, count, step, and whether the axis disappears.
 pub type Axis = (u64, u64, u64, bool);
 
@@ -76,7 +78,7 @@ fn values(args: &[Bound<'_, PyAny>]) -> PyResult<Vec<Value>> {
 #[pymethods]
 impl Run {
     #[new]
-    #[pyo3(signature = (place, mode, buffer, full, late, rank, size, scratch, program, elsewhere, keep, client))]
+    #[pyo3(signature = (place, mode, buffer, full, late, rank, size, scratch, program, elsewhere, keep, client, pack))]
     #[expect(clippy::too_many_arguments, reason = "one for each option of `open`")]
     fn new(
         py: Python<'_>,
@@ -92,6 +94,7 @@ impl Run {
         elsewhere: Option<&str>,
         keep: Option<&str>,
         client: bool,
+        pack: Option<&str>,
     ) -> PyResult<Run> {
         let raise = |e| errors::raise(py, &e);
         let options = OpenOptions {
@@ -105,6 +108,7 @@ impl Run {
             elsewhere: elsewhere.map(Elsewhere::parse).transpose().map_err(raise)?,
             keep: keep.map(Keep::parse).transpose().map_err(raise)?,
             client,
+            pack: pack.map(forebay::parse_pack).transpose().map_err(raise)?,
         };
         let mode = Mode::parse(mode).map_err(raise)?;
         let late = options.late;
@@ -325,6 +329,12 @@ impl Run {
 
     fn drop(&self, py: Python<'_>, step: i64) -> PyResult<bool> {
         released(py, || self.inner.drop_step(step))
+    }
+
+    fn pack(&self, py: Python<'_>, first: i64, last: i64) -> PyResult<PackedParts> {
+        let done = released(py, || self.inner.pack(first, last))?;
+        let single = done.single.into_iter().map(|s| (s.first, s.last, s.steps, s.why)).collect();
+        Ok((done.packs, done.steps, done.bytes, single))
     }
 
     fn checkpoints(&self, py: Python<'_>) -> PyResult<Vec<Marked>> {

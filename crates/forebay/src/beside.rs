@@ -66,6 +66,7 @@ fn check(mode: Mode, options: &OpenOptions) -> Result<()> {
         ("size", options.size.is_some()),
         ("scratch", options.scratch),
         ("keep", options.keep.is_some()),
+        ("pack", options.pack.is_some()),
     ];
     if let Some((name, _)) = given.iter().find(|(_, given)| *given) {
         return Err(Error::bad(format!(

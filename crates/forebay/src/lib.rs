@@ -53,7 +53,10 @@ pub use forebay_client::run::{
 pub use forebay_store::catalog::{Checkpoint, Rows, fits};
 pub use forebay_store::{MappedArray, Series, SeriesOptions};
 pub use forebay_types::columns::ColumnValues;
-pub use forebay_types::control::{Column, Elsewhere, LateErrors, Mode, PageLinks, Target, WhenFull};
+pub use forebay_types::control::{
+    Column, Elsewhere, LateErrors, Mode, Packed, PageLinks, Target, Unpacked, WhenFull,
+};
+pub use forebay_types::pack::parse_pack;
 pub use forebay_types::reading::Select;
 pub use forebay_types::record::{Cell, Overlap, Place};
 pub use forebay_types::watch::{Kind, Reduce, Scale};

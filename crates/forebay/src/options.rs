@@ -37,6 +37,9 @@ pub struct OpenOptions {
     /// Which complete snapshots stay as long as the run is open; all when not given. Those of checkpoints stay, those that
     /// the run was gone on from, the newest one, and one that is being read.
     pub keep: Option<Keep>,
+    /// How many small snapshots of one layout are put together by themselves, as [`parse_pack`](crate::parse_pack) reads it;
+    /// 0: none are. 1,000 when not given.
+    pub pack: Option<u64>,
 }
 
 impl Default for OpenOptions {
@@ -52,6 +55,7 @@ impl Default for OpenOptions {
             elsewhere: None,
             client: false,
             keep: None,
+            pack: None,
         }
     }
 }

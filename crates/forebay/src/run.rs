@@ -10,7 +10,7 @@ use forebay_client::run::{Session, Warn};
 use forebay_store::Reader;
 use forebay_store::catalog::DataRow;
 use forebay_types::columns::ColumnValues;
-use forebay_types::control::{LateErrors, Mode, PageLinks, Restarted, TableInfo, Target};
+use forebay_types::control::{LateErrors, Mode, Packed, PageLinks, Restarted, TableInfo, Target};
 use forebay_types::reading::{Question, Wanted};
 use forebay_types::watch::{Diagram as DeclaredDiagram, Kind, Parameter as DeclaredParameter};
 use forebay_types::{Code, DType, Error, Result, Selection};
@@ -72,6 +72,10 @@ pub fn open(place: &str, mode: Mode, mut options: OpenOptions) -> Result<Run> {
             );
             return Err(Error::bad(text));
         }
+        if options.pack.is_some() {
+            let text = "pack says which snapshots are put together, and a run that is opened with mode \"r\" is only read; leave it out";
+            return Err(Error::bad(text));
+        }
         let run = Run::new(dir, remote, rank_and_size, None, None);
         return run.reader().map(|_| run);
     }
@@ -90,6 +94,9 @@ pub fn open(place: &str, mode: Mode, mut options: OpenOptions) -> Result<Run> {
     let run = Run::new(dir, remote, rank_and_size, Some(session), owner);
     if let Some(keep) = options.keep {
         run.session()?.keep(keep)?;
+    }
+    if let Some(steps) = options.pack {
+        run.session()?.pack_every(steps)?;
     }
     if last.is_some() && !options.client {
         let kept = KeptSnapshots::of(run.reader()?)?;
@@ -396,6 +403,18 @@ impl Run {
     /// whether there was one. A rank that is to write the number again calls it, too.
     pub fn drop_step(&self, step: i64) -> Result<bool> {
         self.session()?.drop_step(step)
+    }
+
+    /// Puts complete snapshots from `first` to `last` together, as far as they can be: small ones of one layout that follow
+    /// each other become one file of stacked arrays. They are read, listed and restarted from as before. Says which stay
+    /// in files of their own, and why.
+    pub fn pack(&self, first: i64, last: i64) -> Result<Packed> {
+        if first > last {
+            return Err(Error::bad(format!(
+                "from snapshot {first} to {last} there are none; give the lower number first"
+            )));
+        }
+        self.session()?.pack(first, last)
     }
 
     /// The checkpoints, in the order they were made.

@@ -98,7 +98,7 @@ impl Reader {
             }
             Question::Step(step) => Answer::Step(self.step(*step)?),
             Question::StepNames(step) => Answer::StepNames(self.step_names(*step)?),
-            Question::StepInfo { step, name } => Answer::StepInfo(self.step_info(*step, name)?),
+            Question::StepInfo { step, name } => Answer::StepInfo(self.step_described(*step, name)?),
             Question::Series { name, steps } => Answer::Series(self.series_steps(name, steps.as_deref())?),
             Question::Checkpoints => Answer::Checkpoints(self.checkpoints()?),
         })

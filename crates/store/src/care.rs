@@ -5,11 +5,14 @@
 mod compare;
 mod doubt;
 mod manifests;
+pub(crate) mod pack;
+mod packs;
 mod repair;
 mod salvage;
 mod verify;
 
 pub use doubt::{Doubt, doubt};
+pub use pack::PackOptions;
 pub use repair::{Repaired, lacks_catalog, repair, repair_with};
 pub use salvage::Saved;
 pub use verify::{Report, verify, verify_with};
@@ -20,7 +23,7 @@ use crate::layout::{Layout, with_end};
 use crate::lock::Lock;
 use crate::owner::{Options, Owner, Says, files};
 use crate::reader::Reader;
-use forebay_types::control::{Elsewhere, Mode};
+use forebay_types::control::{Elsewhere, Mode, Packed};
 use forebay_types::{Error, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -73,10 +76,25 @@ pub fn recover_with(
     }
 }
 
-/// Drops unfinished and unreferenced files and the gaps in the catalog; says how many bytes that
-/// saved. Refused while another process holds the run.
+/// Drops unfinished and unreferenced files, steps in packs that are listed no more, and the gaps in the catalog; says
+/// how many bytes that saved. Refused while another process holds the run.
 pub fn compact(dir: &Path) -> Result<u64> {
     compact_with(dir, Elsewhere::Refuse, &unheard())
+}
+
+/// Packs small steps of one layout that follow each other; says which stay single, and why. `progress` hears how many bytes
+/// of their arrays are done. Refused while another process holds the run.
+pub fn pack_with(
+    dir: &Path,
+    elsewhere: Elsewhere,
+    options: &PackOptions,
+    progress: &Progress,
+) -> Result<Packed> {
+    let mode = Mode::ReadWrite;
+    let owner = Owner::open(dir, Options { mode, elsewhere, ..Options::default() })?;
+    let done = owner.pack(options, progress);
+    owner.close()?;
+    done
 }
 
 /// Drops unfinished and unreferenced files and the gaps in the catalog; says how many bytes that saved. `progress`
@@ -88,7 +106,10 @@ pub fn compact_with(dir: &Path, elsewhere: Elsewhere, progress: &Progress) -> Re
     let layout = Layout::new(dir);
     let heard = Some(progress.clone());
     let options = Options { mode: Mode::ReadWrite, elsewhere, progress: heard, ..Options::default() };
-    Owner::open(dir, options)?.close()?;
+    let owner = Owner::open(dir, options)?;
+    let rewritten = owner.compact_packs(progress);
+    owner.close()?;
+    rewritten?;
     let lock = Lock::take(&disk, &layout.lock(), catalog::known_fence(&layout.catalog()))?;
     let mut catalog = Catalog::open(&disk, &layout, lock.fence())?;
     let size = |path: PathBuf| path.metadata().map_or(0, |m| m.len());
@@ -116,7 +137,7 @@ const LOOK: Duration = Duration::from_millis(50);
 
 fn size_of(dir: &Path) -> u64 {
     let layout = Layout::new(dir);
-    [layout.root().to_owned(), layout.steps(), layout.data()]
+    [layout.root().to_owned(), layout.steps(), layout.packs(), layout.data()]
         .iter()
         .flat_map(|d| files(d))
         .filter_map(|p| p.metadata().ok())

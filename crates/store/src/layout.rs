@@ -5,6 +5,7 @@
 //!   catalog.sqlite            names, attributes, tables, steps
 //!   steps/0000000100.h5       one file per committed step; a leading `m` for numbers below zero
 //!   steps/0000000101.h5.partial  what is here of a step that lacks ranks whose memory is on another host
+//!   packs/0000000000-0000000999.h5  many steps of one layout, stacked, in place of their files
 //!   data/e.6c...0.1-7.h5      a large data set outside steps: name, checksum of the name,
 //!                             set number, session and sequence number of the put
 //!   LOCK                      the owner: host, pid, fencing number
@@ -31,6 +32,8 @@ pub const SAVED: &str = ".saved-";
 const REPAIRED: &str = ".repaired";
 /// Step files.
 pub const STEPS: &str = "steps";
+/// Packs of steps.
+pub const PACKS: &str = "packs";
 /// Large data sets outside steps.
 pub const DATA: &str = "data";
 /// Who owns the run.
@@ -134,6 +137,11 @@ impl Layout {
         self.root.join(STEPS)
     }
 
+    /// The directory of packs, which is there when one was made.
+    pub fn packs(&self) -> PathBuf {
+        self.root.join(PACKS)
+    }
+
     /// The directory of large data sets.
     pub fn data(&self) -> PathBuf {
         self.root.join(DATA)
@@ -179,7 +187,7 @@ impl Layout {
         };
         let was_a_run = entries.iter().any(lost);
         let ours = |n: &str| {
-            [LOCK, AGENT, STEPS, DATA].contains(&n)
+            [LOCK, AGENT, STEPS, PACKS, DATA].contains(&n)
                 || n.starts_with(CATALOG)
                 || n.starts_with(DAMAGED)
                 || is_segment(n)
@@ -198,7 +206,7 @@ impl Layout {
     }
 
     fn has_files(&self) -> bool {
-        [self.steps(), self.data()].iter().any(|d| {
+        [self.steps(), self.packs(), self.data()].iter().any(|d| {
             std::fs::read_dir(d).is_ok_and(|entries| {
                 entries.flatten().any(|e| {
                     let name = e.file_name();
@@ -290,6 +298,22 @@ pub fn partial_file(step: i64) -> String {
     format!("{}{PARTIAL}", step_file(step))
 }
 
+/// The file of a pack that was made as the `n`-th of its first and last step, relative to the run. None is ever written
+/// over: a row may name it still.
+pub fn pack_file(first: i64, last: i64, n: u32) -> String {
+    let digits = |step: i64| {
+        let sign = if step < 0 { "m" } else { "" };
+        format!("{sign}{:010}", step.unsigned_abs())
+    };
+    let again = if n == 0 { String::new() } else { format!(".{n}") };
+    format!("{PACKS}/{}-{}{again}.h5", digits(first), digits(last))
+}
+
+/// Whether a file of steps, relative to the run, is a pack.
+pub fn is_pack(file: &str) -> bool {
+    file.strip_prefix(PACKS).is_some_and(|rest| rest.starts_with('/'))
+}
+
 /// The step whose file has this name in the directory of step files.
 pub fn step_of(name: &str) -> Option<i64> {
     let digits = name.strip_suffix(".h5")?;
@@ -324,6 +348,9 @@ mod tests {
         assert_eq!(step_file(100), "steps/0000000100.h5");
         assert_eq!(step_file(-3), "steps/m0000000003.h5");
         assert!(step_file(9) < step_file(10));
+        assert_eq!(pack_file(-3, 99, 0), "packs/m0000000003-0000000099.h5");
+        assert_eq!(pack_file(0, 9, 2), "packs/0000000000-0000000009.2.h5");
+        assert!(is_pack(&pack_file(0, 9, 0)) && !is_pack(&step_file(9)) && !is_pack("packs.h5"));
         assert_ne!(data_file("a/b", 0, 1, 1), data_file("a_b", 0, 1, 1));
         assert_eq!(put_of(&data_file("a/b.7-8", -3, 12, 5)), Some((12, 5)));
     }

@@ -29,8 +29,8 @@ pub mod stepfile;
 
 pub use answer::Answer;
 pub use care::{
-    Doubt, Progress, Repaired, Report, Saved, compact, compact_with, doubt, lacks_catalog, recover,
-    recover_with, repair, repair_with, verify, verify_with,
+    Doubt, PackOptions, Progress, Repaired, Report, Saved, compact, compact_with, doubt, lacks_catalog,
+    pack_with, recover, recover_with, repair, repair_with, verify, verify_with,
 };
 pub use catalog::{OpenAct, PartialRow};
 pub use located::{Array, Located};

@@ -11,6 +11,7 @@ use rustix::io::Errno;
 use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Whether somebody reads an array of a step just now; what is on another host as far as its file system tells.
 pub(crate) fn is_read(path: &Path) -> bool {
@@ -44,7 +45,7 @@ pub struct Located<'a> {
 /// Where the bytes of an array are.
 pub(crate) enum Storage {
     Here(Vec<u8>),
-    There(File, u64),
+    There(Arc<File>, u64),
 }
 
 /// What an array belongs to, for the text of an error.
@@ -99,6 +100,27 @@ impl<'a> Located<'a> {
         Ok(located)
     }
 
+    /// A data set of a step whose file is open.
+    pub(crate) fn in_file(
+        layout: &'a Layout,
+        entry: Entry,
+        (step, file): (i64, &str),
+        opened: Arc<File>,
+    ) -> Result<Located<'a>> {
+        let Entry { name, meta, units, offset, pieces, .. } = entry;
+        let owner = Belonging::Step { name, step, file: file.to_owned() };
+        let located = Located { meta, units, pieces, bytes: Storage::There(opened, offset), layout, owner };
+        located.check_pieces().map(|()| located)
+    }
+
+    /// Its file, if it lies in one.
+    pub(crate) fn file(&self) -> Option<&Arc<File>> {
+        match &self.bytes {
+            Storage::There(file, _) => Some(file),
+            Storage::Here(_) => None,
+        }
+    }
+
     /// An array whose shape is not that of its pieces: what lies behind them in the file is another one's.
     fn check_pieces(&self) -> Result<()> {
         let fits = |p: &Piece| {
@@ -121,7 +143,7 @@ impl<'a> Located<'a> {
                     // Where there are no locks, or it is just looked whether anybody reads, it is read all the same.
                     let _ = flock(&file, FlockOperation::NonBlockingLockShared);
                 }
-                Storage::There(file, offset)
+                Storage::There(Arc::new(file), offset)
             }
             Err(e) if last && e.kind() == ErrorKind::NotFound => return Err(self.damaged("is not there")),
             Err(e) => return Err(Error::io(format!("cannot read {}", path.display()), e)),
@@ -156,7 +178,9 @@ impl<'a> Located<'a> {
         if let Some((first, end)) = spans.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))) {
             (offset, bytes) = (first, end - first);
         }
-        ahead::fetch(file, offset, bytes);
+        if let Some(file) = Arc::into_inner(file) {
+            ahead::fetch(file, offset, bytes);
+        }
     }
 
     /// The part of it that a selection picks.

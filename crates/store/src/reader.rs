@@ -6,14 +6,14 @@
 use crate::ahead::{self, Ahead};
 use crate::burst::{Asking, Burst};
 use crate::catalog::{self, Checkpoint, DataRow, Moment, Opened, PartialRow, Rows, StepRow};
-use crate::layout::{DirectoryKind, Layout, begun};
+use crate::layout::{DirectoryKind, Layout, begun, is_pack};
 use crate::located::{Array, Located};
 use crate::stepfile::Entry;
 use forebay_types::columns::ColumnValues;
 use forebay_types::control::{TableInfo, Target};
 use forebay_types::reading::Select;
 use forebay_types::watch::{Diagram, Parameter};
-use forebay_types::{ArrayMeta, Code, Error, Result, Selection, Shape};
+use forebay_types::{ArrayMeta, Code, Error, Result, Selection, Shape, Tally};
 use std::path::Path;
 
 /// A run, open for reading.
@@ -248,6 +248,23 @@ impl Reader {
     /// What a data set of a step is, where it lies, which pieces it was made of and what it says of itself.
     pub fn step_info(&self, step: i64, name: &str) -> Result<Entry> {
         self.step_entry(step, name, catalog::step_entry)
+    }
+
+    /// The same, with what its values come to also where that is not kept.
+    pub fn step_described(&self, step: i64, name: &str) -> Result<Entry> {
+        let mut entry = self.step_info(step, name)?;
+        let whole = entry.pieces.first().filter(|p| entry.pieces.len() == 1 && p.stats.is_none());
+        if whole.is_some()
+            && is_pack(&self.step(step)?.file)
+            && let Some(mut tally) = Tally::new(entry.meta.dtype)
+        {
+            // What is damaged is told when it is read.
+            if let Ok(read) = self.step_get(step, name, &Selection::default()) {
+                tally.take(&read.bytes);
+                entry.pieces[0].stats = Some(tally.stats());
+            }
+        }
+        Ok(entry)
     }
 
     fn step_entry(

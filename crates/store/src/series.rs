@@ -7,12 +7,14 @@
 //! ```
 
 use crate::catalog::{StepRow, plan_of_series};
-use crate::layout::Layout;
+use crate::layout::{Layout, is_pack};
 use crate::located::Located;
 use crate::reader::Reader;
 use crate::stepfile::Entry;
 use forebay_types::{ArrayMeta, Code, Error, Order, Result, Selection, Shape};
 use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::sync::Arc;
 use std::thread;
 
 /// More threads than this gain nothing: what is left is one system call after the other.
@@ -223,11 +225,27 @@ fn read_some(
     out: &mut [u8],
 ) -> Result<()> {
     let nan = meta.dtype.nan().unwrap_or_default();
+    // Steps of one pack lie in one file.
+    let mut pack: Option<(String, Arc<File>)> = None;
     for (Planned { row, entry }, place) in
         planned.into_iter().zip(out.chunks_exact_mut(meta.bytes()? as usize))
     {
         match entry {
-            Some(entry) => place.copy_from_slice(&Located::in_step(layout, entry, row)?.read(sel)?.bytes),
+            Some(entry) => {
+                let open = pack.as_ref().filter(|(file, _)| *file == row.file);
+                let located = match open {
+                    Some((file, opened)) => {
+                        Located::in_file(layout, entry, (row.step, file), opened.clone())?
+                    }
+                    None => {
+                        let file = is_pack(&row.file).then(|| row.file.clone());
+                        let located = Located::in_step(layout, entry, row)?;
+                        pack = file.zip(located.file().cloned());
+                        located
+                    }
+                };
+                place.copy_from_slice(&located.read(sel)?.bytes);
+            }
             None => place.chunks_exact_mut(nan.len()).for_each(|element| element.copy_from_slice(&nan)),
         }
     }

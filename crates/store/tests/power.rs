@@ -36,6 +36,8 @@ enum Act {
     Mark(&'static str),
     /// Back to the checkpoint that lies at a step.
     Back(&'static str, i64),
+    /// The steps that are there, put together.
+    Pack,
 }
 use Act::*;
 
@@ -62,6 +64,7 @@ const SCRIPT: &[Act] = &[
     Flush,
     Step(2, 12),
     Step(3, 13),
+    Pack,
     Mark("three"),
     Step(4, 14),
     Back("three", 3),
@@ -73,6 +76,7 @@ const SCRIPT: &[Act] = &[
     Settle,
     Step(2, 32),
     Step(3, 33),
+    Pack,
 ];
 
 /// What a run holds.
@@ -99,7 +103,7 @@ impl State {
                 // In this script a mark that is gone back over lies behind.
                 s.marks.retain(|m| m.as_str() <= tag);
             }
-            Spill | Settle | Flush => {}
+            Spill | Settle | Flush | Pack => {}
         }
         s
     }
@@ -174,6 +178,7 @@ fn play() -> Vec<Image> {
             Copy(a, b) => rank.ask(&Ask::Copy { from: a.into(), to: b.into() }).is_ok(),
             Delete(name) => rank.ask(&Ask::Delete { pattern: name.into(), set: None }).is_ok(),
             Flush => rank.ask(&Ask::Flush).is_ok(),
+            Pack => rank.ask(&Ask::Pack { first: 0, last: 9 }).unwrap()["packs"] == 1,
             Step(step, seed) => {
                 rank.step(step, &f64s(2000, seed));
                 rank.ask(&Ask::WaitStep { step }).is_ok()

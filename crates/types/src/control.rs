@@ -5,7 +5,7 @@ use crate::{ArrayMeta, DType, Keep, Result, Shape};
 use serde::{Deserialize, Serialize};
 
 /// Version of every byte that two processes exchange. A different one is refused by name.
-pub const WIRE_VERSION: u32 = 9;
+pub const WIRE_VERSION: u32 = 10;
 
 /// The words of a segment's control page, by index. Each has one writer.
 pub mod word {
@@ -429,6 +429,18 @@ pub enum Ask {
         /// The step.
         step: i64,
     },
+    /// Put small complete steps of one layout together, as far as they can be. Answer: [`Packed`].
+    Pack {
+        /// The first step.
+        first: i64,
+        /// The last one.
+        last: i64,
+    },
+    /// How many small complete steps of one layout are put together by themselves; 0: none are. Answer: null.
+    PackEvery {
+        /// So many.
+        steps: u64,
+    },
     /// Which complete steps stay, as long as this life of the run lasts; whoever says it says the same. Answer: null.
     Keep {
         /// Which.
@@ -477,6 +489,32 @@ pub enum Ask {
     Stats,
     /// The page. Answer: [`PageLinks`].
     Monitor,
+}
+
+/// What was packed, and what was not.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Packed {
+    /// Files that were made.
+    pub packs: u64,
+    /// Steps that lie in them.
+    pub steps: u64,
+    /// Bytes of their arrays.
+    pub bytes: u64,
+    /// Steps that stay in files of their own.
+    pub single: Vec<Unpacked>,
+}
+
+/// Steps that stay in files of their own, and why.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unpacked {
+    /// The first one.
+    pub first: i64,
+    /// The last one.
+    pub last: i64,
+    /// How many they are.
+    pub steps: u64,
+    /// Why they are not in a pack.
+    pub why: String,
 }
 
 /// What rows or points are added to that belong to a step; by its number.

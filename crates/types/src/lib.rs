@@ -38,6 +38,7 @@ pub mod line;
 mod mesh;
 mod name;
 pub mod neutral;
+pub mod pack;
 pub mod reading;
 pub mod record;
 pub mod signature;

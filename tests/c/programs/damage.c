@@ -65,6 +65,16 @@ static void go(fb_run *run)
     CHECK(count == 0);
     OK(fb_free(steps));
     OK(fb_snapshot_free(snapshot));
+    int64_t packed = -1, single = -1;
+    OK(fb_pack(run, 1, 2, &packed, &single));
+    CHECK(packed == 2 && single == 0);
+    OK(fb_pack(run, INT64_MIN, INT64_MAX, NULL, &single));
+    CHECK(single == 1);
+    OK(fb_snapshot_at(run, 2, &snapshot));
+    OK(fb_snapshot_get(snapshot, "E", FB_DENSE(field, FB_F64, shape)));
+    CHECK(field[7] == 2.25);
+    OK(fb_snapshot_free(snapshot));
+    FAILS(FB_BAD_ARGUMENT, "lower number", fb_pack(run, 2, 1, NULL, NULL));
 }
 
 static void lose(fb_run *run)

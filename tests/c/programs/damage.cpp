@@ -52,6 +52,7 @@ static int go(fb::run &run)
     CHECK(run.drop(1) && !run.drop(1) && run.drop(0));
     take(run, 1);
     CHECK(run.last()->read<double>("E").values[7] == 3.25 && run.last()->passed().empty());
+    CHECK(run.pack(1, 2) == 2 && run.pack() == 0 && run.at(2).read<double>("E").values[7] == 2.25);
     return 0;
 }
 
@@ -96,6 +97,7 @@ int main(int argc, char **argv)
     opts.size = sizeof opts;
     opts.buffer = 8 << 20;
     opts.late = "ignore";
+    if (what == "go") opts.pack = "no";
     fb::run run(argv[1], what == "read" ? "r" : "a", &opts);
     if (what == "read") {
         CHECK(run.at(2).read<double>("E").values[999] == 2.25);

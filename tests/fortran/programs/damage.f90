@@ -9,12 +9,12 @@ program damage
   character(len=8) :: what
   real(real64) :: field(1000)
   integer(int64), allocatable :: steps(:)
-  integer(int64) :: step
+  integer(int64) :: step, packed, single
   integer :: stat
   logical :: dropped
   field = 0
   call get_command_argument(2, what)
-  call fb_run_open(place(), merge('r', 'a', what == 'read'), run, buffer=8 * 2**20, late='ignore')
+  call fb_run_open(place(), merge('r', 'a', what == 'read'), run, buffer=8 * 2**20, late='ignore', pack=trim(merge('auto', 'no  ', what == 'read')))
   select case (what)
   case ('write')
     do step = 0, 3
@@ -50,6 +50,12 @@ program damage
     call fb_snapshots(run, steps)
     call expect(size(steps) == 3, 'three are left')
     if (size(steps) == 3) call expect(all(steps == [1, 2, 3]), 'with their numbers')
+    call fb_pack(run, 1_int64, 2_int64, packed=packed, single=single)
+    call expect(packed == 2 .and. single == 0, 'two lie in a pack')
+    call fb_snapshot_at(run, 2, snapshot)
+    call fb_snapshot_get(snapshot, 'E', field)
+    call expect(all(abs(field - 2.25_real64) < epsilon(field)), 'and are read from there')
+    call fb_snapshot_free(snapshot)
   case ('lose')
     call lose()
   case ('again')

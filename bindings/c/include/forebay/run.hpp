@@ -8,6 +8,7 @@
 #include "watch.hpp"
 
 #include <cmath>
+#include <limits>
 
 namespace fb {
 
@@ -328,6 +329,15 @@ public:
         int dropped = 0;
         check(fb_drop(handle_.open(), step, &dropped));
         return dropped != 0;
+    }
+    // Puts small complete snapshots of one layout together, from the first to the last, both among them. How many lie in packs
+    // now that did not before.
+    std::int64_t pack(std::int64_t first = std::numeric_limits<std::int64_t>::min(),
+                      std::int64_t last = std::numeric_limits<std::int64_t>::max())
+    {
+        std::int64_t packed = 0;
+        check(fb_pack(handle_.open(), first, last, &packed, nullptr));
+        return packed;
     }
     // Marks the last ended step; returns its number.
     std::int64_t checkpoint(const char *tag = nullptr)

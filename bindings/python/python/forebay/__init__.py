@@ -56,11 +56,12 @@ from ._forebay import (
 )
 from ._forebay import __version__ as __version__
 from ._foreign import Ended, ends
+from ._kept import Checkpoint, Packed, Unpacked
 from ._maps import Map, Progress
 from ._page import Page
 from ._placements import ServerView, TaskView
 from ._references import Reference
-from ._run import Checkpoint, DataSetHandle, Run, open
+from ._run import DataSetHandle, Run, open
 from ._services import Server, serve, service
 from ._snapshots import DataSet, RestartSnapshot, Snapshot, Stats, StoredSnapshot, StoredSnapshots
 from ._tables import Rows, Table
@@ -92,6 +93,7 @@ __all__ = [
     "Map",
     "NoServer",
     "NotFound",
+    "Packed",
     "Page",
     "Parameter",
     "Poisoned",
@@ -115,6 +117,7 @@ __all__ = [
     "Table",
     "TaskView",
     "Timeout",
+    "Unpacked",
     "VersionMismatch",
     "call",
     "call_async",

@@ -24,6 +24,7 @@ from ._context import Context
 from ._described import said, unit_in
 from ._forebay import BadArgument
 from ._index import Selection, plan
+from ._kept import Checkpoint, Packed, Unpacked, first_and_last
 from ._page import Page
 from ._snapshots import (
     DataSet,
@@ -45,28 +46,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _open_runs: weakref.WeakSet[Run] = weakref.WeakSet()
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """A step that was marked as a restart point."""
-
-    number: int
-    """Counts from 1."""
-    step: int
-    """Its step."""
-    tag: str | None
-    """Its name for people; :meth:`Run.restart` takes it."""
-    parent: int | None
-    """Number of the checkpoint before it on the way the run took: they make a tree."""
-    time: float | None
-    """Simulated time of the step, if one was given."""
-    parameters: dict[str, Any] = field(repr=False)
-    """Values of the parameters at that step."""
-    made: float = field(repr=False)
-    """When it was made, in seconds since 1970."""
-    kept: bool
-    """Whether its step is in the run still: not when a restart has gone back behind it, nor when it was dropped or is damaged."""
 
 
 class DataSetHandle:
@@ -454,6 +433,21 @@ class Run(Context):
         """
         return self._native.drop(step_number(step))
 
+    def pack(self, steps: tuple[int, int] | None = None) -> Packed:
+        """Puts small complete snapshots together: those of one layout that follow each other become one file of stacked
+        arrays in ``packs/``, and lose their own files. They are listed, read and restarted from as before. Returns what
+        was packed, and which snapshots stay in files of their own, with the reason.
+
+        ``steps``: the first and the last number, both among them; all if not given. Arrays of one layout have the same
+        names, dtypes, shapes, orders, units, names of axes, attributes and coordinates. Compressed arrays, constants
+        that lie in a file of their own, and snapshots of more than 64 MiB are not packed. Programs that read openPMD do not
+        read packs. Raises ``BadArgument``, and
+        ``Full`` when the disk has no room for both, with nothing lost.
+        """
+        first, last = first_and_last(steps)
+        packs, packed, nbytes, single = self._native.pack(first, last)
+        return Packed(packs, packed, nbytes, [Unpacked(*one) for one in single])
+
     def checkpoint(self, tag: str | None = None) -> int:
         """Marks the last complete snapshot as a restart point, under a name for people; returns its step. When
         several ranks say the same it is marked once. Raises ``NotFound`` when no snapshot is complete.
@@ -687,6 +681,7 @@ def open(
     elsewhere: Literal["refuse", "abandon"] | None = None,
     keep: str | None = None,
     client: bool = False,
+    pack: str | int = "auto",
 ) -> Run:
     """Opens a run: ``"two_stream"`` means the directory ``two_stream.fb``, ``"fb://host:port/two_stream"`` a run
     that the agent on another host keeps (``forebay up --listen``).
@@ -707,6 +702,9 @@ def open(
     whose number 10 divides), or both: ``"last 5, every 100"``. What may be gone on from stays, too: checkpoints, the
     snapshots on which the run began and to which it went back, the newest one; and one that is being read stays for a
     while. All ranks say the same.
+    ``pack``: small snapshots, of less than 1 MiB, are put together as :meth:`Run.pack` does it, behind the program's back:
+    each time when so many of one layout follow each other before the newest one. ``"auto"``: 1,000; or another number;
+    ``"no"``: none are. Those with meshes or particles stay as they are, for programs that read openPMD.
     ``client``: this program is none of the ranks. It puts data sets, changes attributes, inserts into tables and says
     messages beside them, while nothing in their run waits for it; with mode ``r+``, also from another host, with a
     buffer of 8 MiB if not given. Snapshots, restarts, loops, parameters, diagrams and rows of histories are the
@@ -716,6 +714,7 @@ def open(
     lie elsewhere: the text names process and host; another rank said another ``keep``), ``VersionMismatch`` (written by a newer Forebay), ``ReadOnly``, ``BadArgument``.
     """
     program = os.path.basename(sys.argv[0]) if sys.argv and sys.argv[0] not in ("", "-c") else "python"
+    packs = None if pack == "auto" else str(pack)
     try:
         place, room = os.fspath(path_or_url), str(buffer or 0)
     except TypeError:
@@ -723,7 +722,9 @@ def open(
             f"{path_or_url!r} is no name of a run; give its directory, as text or a path, or its address fb://HOST:PORT/NAME"
         ) from None
     return Run(
-        _forebay.Run(place, mode, room, full, late, rank, size, scratch, program, elsewhere, keep, client)
+        _forebay.Run(
+            place, mode, room, full, late, rank, size, scratch, program, elsewhere, keep, client, packs
+        )
     )
 
 

@@ -25,10 +25,22 @@ from ._snapshots import DataSet, StoredSnapshot
 
 _LISTED = "step NOT IN (SELECT step FROM fb_damaged)"
 _STEPS = f"SELECT step, time FROM fb_steps WHERE {_LISTED} ORDER BY step"
-_ARRAYS = (
-    "SELECT name, dtype, shape, min(step) AS first, max(step) AS last, count(*) AS steps FROM fb_step_data "
-    f"WHERE {_LISTED} GROUP BY name, dtype, shape, data_order ORDER BY name, count(*) DESC"
-)
+# Steps in packs have no rows of arrays: their layout says once what they are.
+_ARRAYS = f"""
+SELECT name, dtype, shape, min(first) AS first, max(last) AS last, sum(steps) AS steps FROM (
+    SELECT name, dtype, shape, data_order, min(step) AS first, max(step) AS last, count(*) AS steps
+        FROM fb_step_data WHERE {_LISTED} GROUP BY name, dtype, shape, data_order
+    UNION ALL
+    SELECT a.value ->> 'name', a.value ->> 'dtype', a.value -> 'shape', a.value ->> 'order', p.first, p.last, p.steps
+        FROM (SELECT k.layout, min(s.step) AS first, max(s.step) AS last, count(*) AS steps
+                FROM fb_packs k JOIN fb_steps s ON s.file = k.file WHERE s.{_LISTED} GROUP BY k.layout) p
+        JOIN fb_layouts l ON l.id = p.layout, json_each(l.json) a
+) GROUP BY name, dtype, shape, data_order ORDER BY name, sum(steps) DESC"""
+_HAVING = f"""
+SELECT step FROM fb_step_data WHERE name = ?1 AND {_LISTED}
+UNION ALL
+SELECT s.step FROM fb_steps s JOIN fb_packs k ON k.file = s.file WHERE s.{_LISTED} AND k.layout IN
+    (SELECT l.id FROM fb_layouts l, json_each(l.json) a WHERE a.value ->> 'name' = ?1)"""
 _ID = "SELECT value FROM fb_run WHERE key = 'run_id'"
 
 _readers: dict[tuple[int, str, str], Run] = {}
@@ -212,7 +224,7 @@ def of_run(run: Run, name: str | Iterable[str] | None = None, drop: Iterable[str
             continue
         lacking: frozenset[int] = frozenset()
         if row["steps"] < len(steps):
-            having = run.sql(f"SELECT step FROM fb_step_data WHERE name = ? AND {_LISTED}", [array])
+            having = run.sql(_HAVING, [array])
             lacking = frozenset(steps) - {one["step"] for one in having}
         lazy = OverSteps(
             place, array, tuple(steps), lacking, kinds_of[array].shape, dtype_of_name(row["dtype"])

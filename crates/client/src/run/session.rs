@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use forebay_types::control::{
-    Ask, Column, History, LateErrors, PageLinks, Restarted, RunOpened, TableInfo, Target, word,
+    Ask, Column, History, LateErrors, Packed, PageLinks, Restarted, RunOpened, TableInfo, Target, word,
 };
 use forebay_types::record::{Cell, Payload, Record};
 use forebay_types::watch::{Diagram as DeclaredDiagram, Parameter as DeclaredParameter};
@@ -375,6 +375,20 @@ impl Session {
         // Nobody waits for what is gone.
         self.core.last_ended.fetch_min(numbers.last().unwrap_or(i64::MIN), Ordering::Relaxed);
         Ok(there)
+    }
+
+    /// Says how many small complete steps of one layout are put together by themselves; 0: none are.
+    pub fn pack_every(&self, steps: u64) -> Result<()> {
+        self.core.ranks_alone("pack")?;
+        self.ask(&Ask::PackEvery { steps })
+    }
+
+    /// Puts small complete steps of one layout together, from one step to another.
+    pub fn pack(&self, first: i64, last: i64) -> Result<Packed> {
+        self.core.ranks_alone("packing snapshots")?;
+        // What was ended before this is complete then.
+        self.flush()?;
+        self.ask(&Ask::Pack { first, last })
     }
 
     /// Marks the last ended step as a restart point; returns its number.

@@ -438,7 +438,7 @@ fn has(dir: &Path) -> Has {
 }
 
 /// A refusal because an agent holds the run, in words that say for whom: the agent itself has nothing to do with it.
-fn who_writes(dir: &Path, e: Error) -> Error {
+pub(super) fn who_writes(dir: &Path, e: Error) -> Error {
     match e.code() {
         Code::Conflict => refused(dir, has(dir), e),
         _ => e,
@@ -538,7 +538,7 @@ fn finish(out: &Out, dir: &Path, elsewhere: Elsewhere) -> Result<()> {
     )
 }
 
-fn existing(dir: &Path) -> Result<()> {
+pub(super) fn existing(dir: &Path) -> Result<()> {
     let layout = store::layout::Layout::new(dir);
     let is_nothing = matches!(
         layout.inspect()?,

@@ -165,7 +165,11 @@ pub fn names_in_snapshots(run: &Run) -> Result<Vec<String>> {
         Some(Cell::Text(name)) => Some(name),
         _ => None,
     };
-    let rows = run.sql("SELECT DISTINCT name FROM fb_step_data ORDER BY name", &[])?.rows;
+    // Of steps in packs their layout says once what they have.
+    const NAMES: &str = "SELECT name FROM fb_step_data UNION
+        SELECT a.value ->> 'name' AS name FROM fb_layouts l, json_each(l.json) a
+        WHERE EXISTS (SELECT 1 FROM fb_packs k JOIN fb_steps s ON s.file = k.file WHERE k.layout = l.id) ORDER BY name";
+    let rows = run.sql(NAMES, &[])?.rows;
     Ok(rows.into_iter().filter_map(name).collect())
 }
 
@@ -178,8 +182,10 @@ fn members_of(run: &Run, name: &str) -> Result<Vec<String>> {
         if !array.starts_with(&of_mesh) && !array.starts_with(&of_group) {
             continue;
         }
-        let last =
-            run.sql("SELECT max(step) FROM fb_step_data WHERE name = ?", &[array.as_str().into()])?.rows;
+        const LAST: &str = "SELECT max(step) FROM (SELECT step FROM fb_step_data WHERE name = ?1 UNION ALL
+            SELECT s.step FROM fb_steps s JOIN fb_packs k ON k.file = s.file WHERE k.layout IN
+                (SELECT l.id FROM fb_layouts l, json_each(l.json) a WHERE a.value ->> 'name' = ?1))";
+        let last = run.sql(LAST, &[array.as_str().into()])?.rows;
         let Some([Cell::Int(step)]) = last.first().map(|row| &row[..]) else { continue };
         let of = snapshots.at(*step)?.dataset(&array)?;
         let is_component = of.mesh.is_some_and(|m| m.name == name && m.array() == array);

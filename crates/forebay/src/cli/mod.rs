@@ -21,6 +21,7 @@ mod making;
 mod monitor;
 mod npy;
 mod out;
+mod pack;
 mod partial;
 mod pick;
 mod print;
@@ -78,6 +79,7 @@ enum Command {
     Rm(rm::Rm),
     Note(beside::Note),
     Drop(drop::Drop),
+    Pack(pack::Pack),
     Export(export::Export),
     Import(import::Import),
     Diff(diff::Diff),
@@ -115,6 +117,7 @@ impl Command {
             Command::Rm(c) => c.run(out),
             Command::Note(c) => c.run(out),
             Command::Drop(c) => c.run(out),
+            Command::Pack(c) => c.run(out),
             Command::Export(c) => c.run(out),
             Command::Import(c) => c.run(out),
             Command::Diff(c) => c.run(out),

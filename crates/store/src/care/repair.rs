@@ -20,7 +20,7 @@ use crate::owner::{
 };
 use crate::reader::Reader;
 use crate::site::Site;
-use crate::stepfile::{Entry, Manifest, open_manifest};
+use crate::stepfile::{Entry, Manifest, open_manifest, open_pack};
 use forebay_types::{Code, Error, Result, counted};
 use rusqlite::{Connection, Transaction};
 use std::cmp::Reverse;
@@ -261,9 +261,15 @@ fn begin_anew(disk: &Arc<dyn Disk>, layout: &Layout, lock: &Lock, done: &mut Rep
 fn known_id(layout: &Layout, old: Option<&Old>) -> Result<String> {
     let known =
         files(&layout.steps()).iter().chain(&files(&layout.data())).find_map(|p| open_manifest(p).ok());
+    let of_packs = || files(&layout.packs()).iter().find_map(|p| open_pack(p).ok()).map(|m| m.run_id);
     let of_catalog = || old.and_then(Old::run_id);
     let of_memory = || id_left(layout);
-    known.map(|m| m.run_id).or_else(of_catalog).or_else(of_memory).map_or_else(crate::owner::new_id, Ok)
+    known
+        .map(|m| m.run_id)
+        .or_else(of_packs)
+        .or_else(of_catalog)
+        .or_else(of_memory)
+        .map_or_else(crate::owner::new_id, Ok)
 }
 
 /// Lists what the files say and the catalog lacks, and marks the steps that are damaged.
@@ -289,6 +295,12 @@ fn adopt_files(
             continue;
         }
         let told = open_manifest(path);
+        if let Ok(m) = &told
+            && catalog::serial_in_pack(catalog.conn(), m.step)?.is_some_and(|packed| packed >= m.serial)
+        {
+            // A pack has it; the next opening removes the file.
+            continue;
+        }
         let words = told.as_ref().map_or_else(|_| Vec::new(), |m| words_of(layout, &file, m));
         if !mend_manifest(disk, layout, (&file, &told, &words), catalog, done)?
             && let Some(m) = usable(path, &file, told, catalog, done)?
@@ -300,6 +312,7 @@ fn adopt_files(
             mark(layout, catalog, &row, done)?;
         }
     }
+    super::packs::adopt_packs(disk, layout, catalog, done)?;
     // The rows are as the files say by now.
     let odd = catalog.lazy_transaction(|tx| catalog::mend_serials(tx, &done.listed), |_| true)?;
     done.mended.extend(odd.iter().map(|fault| format!("catalog.sqlite: {fault}")));
@@ -360,7 +373,16 @@ fn adopt_files(
 }
 
 /// Tables that are made of the files.
-const FROM_FILES: [&str; 4] = ["fb_steps", "fb_step_data", "fb_described", "fb_damaged"];
+const FROM_FILES: [&str; 8] = [
+    "fb_steps",
+    "fb_step_data",
+    "fb_described",
+    "fb_damaged",
+    "fb_packs",
+    "fb_packed",
+    "fb_layouts",
+    "fb_dropped_slots",
+];
 
 /// Path in the run of a finished file.
 pub(super) fn relative(folder: &str, path: &Path) -> Option<String> {
@@ -449,12 +471,15 @@ fn adopt_step(
 
 /// The data sets of a step that is listed.
 pub(super) fn entries_of(conn: &Connection, step: i64) -> Result<Vec<Entry>> {
+    if let Some(packed) = catalog::packed_entries(conn, step)? {
+        return Ok(packed);
+    }
     let entry = |name: &String| catalog::step_entry(conn, step, name).transpose();
     catalog::step_names(conn, step)?.iter().filter_map(entry).collect()
 }
 
 /// Reads every byte of a step: one that is not what was written is marked, another is not.
-fn mark(layout: &Layout, catalog: &mut Catalog, row: &StepRow, done: &mut Repaired) -> Result<()> {
+pub(super) fn mark(layout: &Layout, catalog: &mut Catalog, row: &StepRow, done: &mut Repaired) -> Result<()> {
     let faults = match entries_of(catalog.conn(), row.step) {
         Ok(entries) => faults_of_step(layout, &row.file, &entries, &|_| ()),
         Err(e) => vec![e.to_string()],

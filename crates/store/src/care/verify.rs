@@ -5,11 +5,13 @@ use super::doubt::{Doubt, doubt};
 use super::repair::relative;
 use super::{Progress, unheard};
 use crate::catalog::{self, DataRow, PartialRow, StepRow};
-use crate::layout::{Layout, PARTIAL, STEPS, step_of};
+use crate::layout::{Layout, PACKS, PARTIAL, STEPS, is_pack, step_of};
 use crate::lock;
 use crate::owner::{files, has_end};
 use crate::reader::Reader;
-use crate::stepfile::{Entry, Manifest, Opened, Piece, open_manifest, read_piece};
+use crate::stepfile::{
+    Entry, Manifest, Opened, PackManifest, Piece, open_manifest, open_pack, read_piece, unlike_pack,
+};
 use forebay_types::Result;
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -83,8 +85,13 @@ pub fn verify_with(dir: &Path, progress: &Progress) -> Result<Report> {
         progress(read.get(), total);
     };
     passed(0);
-    let mut linked = BTreeMap::new();
-    for step in &steps {
+    let (mut linked, mut packs) = (BTreeMap::new(), Packs::default());
+    let mut steps = steps;
+    let mut at = 0;
+    while at < steps.len() {
+        let step = steps[at].clone();
+        let step = &step;
+        at += 1;
         let of_catalog = entries(&reader, step.step).and_then(|entries| {
             let of_step =
                 |conn: &_| Ok((catalog::serial_of(conn, step.step)?, catalog::kept_heads(conn, step.step)?));
@@ -98,14 +105,23 @@ pub fn verify_with(dir: &Path, progress: &Progress) -> Result<Report> {
             let mut found = faults_of_step(&layout, &step.file, &entries, &passed);
             found.extend(entries.iter().filter_map(|e| fault_of_linked(&layout, e, &mut linked)));
             let listed = Listed { row: step, serial, heads, entries: &entries };
-            found.extend(faults_of_row(&layout, &listed, found.is_empty()));
+            found.extend(match is_pack(&step.file) {
+                true => packs.faults_of_row(&layout, &listed),
+                false => faults_of_row(&layout, &listed, found.is_empty()),
+            });
             found
         });
         let found = found.unwrap_or_else(|e| vec![e.to_string()]);
         // A program beside this one may have put it aside, or dropped it, since the rows were read.
         if !found.is_empty()
-            && reader.asked(|conn| catalog::step_row(conn, step.step))?.as_ref() != Some(step)
+            && let now = reader.asked(|conn| catalog::step_row(conn, step.step))?
+            && now.as_ref() != Some(step)
         {
+            // Or packed it: it is looked at where it lies now.
+            if let Some(now) = now {
+                at -= 1;
+                steps[at] = now;
+            }
             continue;
         }
         if !found.is_empty() && reader.asked(|conn| catalog::damage_of(conn, step.step))?.is_some() {
@@ -116,6 +132,7 @@ pub fn verify_with(dir: &Path, progress: &Progress) -> Result<Report> {
         }
         report.faults.extend(found.iter().map(|f| format!("{}: {f}", step.file)));
     }
+    report.faults.extend(packs.faults(&layout));
     let partial = reader.partial_steps().unwrap_or_else(|e| {
         report.faults.push(format!("catalog.sqlite: {e}"));
         Vec::new()
@@ -143,6 +160,42 @@ pub fn verify_with(dir: &Path, progress: &Progress) -> Result<Report> {
         passed(row.nbytes);
     }
     Ok(report)
+}
+
+/// What packs say of themselves, read once for all their steps.
+#[derive(Default)]
+pub(super) struct Packs(BTreeMap<String, Result<PackManifest>>);
+
+impl Packs {
+    pub fn of(&mut self, layout: &Layout, file: &str) -> &Result<PackManifest> {
+        let read = || layout.file(file).and_then(|path| open_pack(&path));
+        self.0.entry(file.to_owned()).or_insert_with(read)
+    }
+
+    /// Where the row of a step and its pack disagree.
+    fn faults_of_row(&mut self, layout: &Layout, listed: &Listed) -> Vec<String> {
+        // What is wrong with the pack itself is said once.
+        let Ok(m) = self.of(layout, &listed.row.file) else { return Vec::new() };
+        match m.slot_of(listed.row.step) {
+            Some(slot) => differences(listed, &m.manifest_of(slot)),
+            None => vec![format!("it does not hold step {}", listed.row.step)],
+        }
+    }
+
+    /// What is wrong with what they say of themselves.
+    fn faults(&self, layout: &Layout) -> Vec<String> {
+        let faults = |(file, m): (&String, &Result<PackManifest>)| {
+            let found = match (m, layout.file(file)) {
+                // That it is not there was said of each step.
+                (_, Ok(path)) if !path.exists() => Vec::new(),
+                (Ok(m), Ok(path)) => unlike_pack(&path, m),
+                (Err(e), _) => vec![e.text().to_owned()],
+                (_, Err(e)) => vec![e.text().to_owned()],
+            };
+            found.into_iter().map(|f| format!("{file}: {f}")).collect::<Vec<_>>()
+        };
+        self.0.iter().flat_map(faults).collect()
+    }
 }
 
 /// Where the row of a step and its file disagree; that a file says nothing of itself only if nothing is said of it.
@@ -183,6 +236,17 @@ fn faults_of_list(
     let undone = !reader.asked(catalog::open_sessions)?.is_empty();
     let listed: BTreeSet<&str> = steps.iter().map(|s| s.file.as_str()).collect();
     let (run_id, dropped) = (reader.run_id()?, reader.asked(catalog::dropped)?);
+    for path in files(&layout.packs()) {
+        let Some(file) = relative(PACKS, &path).filter(|file| !listed.contains(file.as_str())) else {
+            continue;
+        };
+        if !dropped.contains(&file) {
+            let dir = layout.root().display();
+            report
+                .notes
+                .push(format!("{file}: no step is listed in it; `forebay recover {dir}` settles that"));
+        }
+    }
     let partial = reader.asked(catalog::partial_files)?;
     for path in found.iter().filter(|path| has_end(path, PARTIAL)) {
         let file = format!("{STEPS}/{}", name_of(path));
@@ -207,6 +271,8 @@ fn faults_of_list(
                 report.foreign.push(format!("{file}: belongs to the run {}", m.run_id));
             }
             Ok(m) if reader.asked(|conn| catalog::is_aside(conn, &m))? => {}
+            // Whoever packed it was killed; the next opening removes it.
+            Ok(m) if reader.asked(|conn| catalog::serial_in_pack(conn, m.step))? == Some(m.serial) => {}
             // A program that was killed left it; the next opening lists it.
             Ok(m) if undone => report.notes.push(format!(
                 "{file}: holds step {}, which is not listed yet: `forebay recover {}` lists it",
@@ -238,6 +304,9 @@ pub(super) fn no_step(path: &Path) -> Option<String> {
 
 /// The data sets of a step.
 pub(super) fn entries(reader: &Reader, step: i64) -> Result<Vec<Entry>> {
+    if let Some(packed) = reader.asked(|conn| catalog::packed_entries(conn, step))? {
+        return Ok(packed);
+    }
     reader.step_names(step)?.iter().map(|n| reader.step_info(step, n)).collect()
 }
 
@@ -254,6 +323,16 @@ pub(super) fn faults_of_step(
     };
     if !path.exists() {
         return vec!["the file is not there".into()];
+    }
+    if is_pack(file) {
+        // Where its arrays lie is looked at once for all steps.
+        let Ok(plain) = File::open(&path) else { return vec!["the file cannot be opened".into()] };
+        let of = |e: &Entry| {
+            let found: Vec<String> = e.pieces.iter().filter_map(|p| fault_of_piece(&plain, e, p)).collect();
+            passed(e.nbytes());
+            found
+        };
+        return entries.iter().flat_map(of).collect();
     }
     let (opened, plain) = match (Opened::open(&path), File::open(&path)) {
         (Ok(o), Ok(f)) => (o, f),

@@ -51,14 +51,12 @@ pub fn reduced_arrays(conn: &Connection, step: i64) -> Result<Option<String>> {
         "SELECT name, json_extract(description, '$.attrs.{ORIGINAL_DTYPE}') AS was FROM fb_described
          WHERE step = ?1 AND was IS NOT NULL ORDER BY name"
     );
-    let found: Vec<String> = conn
+    let mut found: Vec<(String, String)> = conn
         .prepare_cached(&all)
-        .and_then(|mut s| {
-            let one =
-                |r: &rusqlite::Row| Ok(format!("{:?} ({})", r.get::<_, String>(0)?, r.get::<_, String>(1)?));
-            s.query_map([step], one)?.collect()
-        })
+        .and_then(|mut s| s.query_map([step], |r| Ok((r.get(0)?, r.get(1)?)))?.collect())
         .map_err(failed)?;
+    found.extend(super::packs::packed_reduced(conn, step)?);
+    let found: Vec<String> = found.iter().map(|(name, was)| format!("{name:?} ({was})")).collect();
     let (first, more) = found.split_at(found.len().min(5));
     let rest = if more.is_empty() { String::new() } else { format!(" and {} others", more.len()) };
     Ok((!first.is_empty()).then(|| {

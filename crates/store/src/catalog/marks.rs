@@ -34,7 +34,7 @@ pub(super) fn ensure_readable(conn: &Connection) -> rusqlite::Result<()> {
         ("fb_partial", "step INTEGER PRIMARY KEY, size INTEGER, missing TEXT, file TEXT, manifest TEXT"),
         ("fb_heads", "step INTEGER PRIMARY KEY, serial INTEGER, first INTEGER, last INTEGER"),
     ];
-    for (name, columns) in tables {
+    for (name, columns) in tables.into_iter().chain(super::packs::tables()) {
         match conn.query_row("SELECT 1 FROM sqlite_master WHERE name = ?1", [name], |_| Ok(())) {
             Err(rusqlite::Error::QueryReturnedNoRows) => {
                 conn.execute_batch(&format!("CREATE TEMP TABLE {name}({columns})"))?;
@@ -84,14 +84,16 @@ pub(super) fn forget_aside(conn: &Connection, step: i64) -> Result<()> {
         .map_err(|e| sql_error("marks of damaged steps cannot be taken off", e))
 }
 
-/// Drops a step; gives its file, which is to go now. `None`: there is no such step.
+/// Drops a step; gives its file, which is to go now if no other step lies in it. `None`: there is no such step.
 pub fn drop_step(conn: &Connection, step: i64) -> Result<Option<String>> {
     let Some(row) = step_row(conn, step)? else { return Ok(None) };
     let broken = |e| sql_error(&format!("step {step} cannot be dropped"), e);
     conn.execute("DELETE FROM fb_step_data WHERE step = ?1", [step]).map_err(broken)?;
     conn.execute("DELETE FROM fb_steps WHERE step = ?1", [step]).map_err(broken)?;
     super::described::forget_described(conn, step)?;
-    conn.execute("INSERT OR IGNORE INTO fb_dropped VALUES(?1)", [&row.file]).map_err(broken)?;
+    if super::packs::drop_packed(conn, step, &row.file)? {
+        conn.execute("INSERT OR IGNORE INTO fb_dropped VALUES(?1)", [&row.file]).map_err(broken)?;
+    }
     unmark(conn, step)?;
     Ok(Some(row.file))
 }

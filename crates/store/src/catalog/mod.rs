@@ -23,6 +23,7 @@ mod keep;
 mod list;
 mod log;
 mod marks;
+mod packs;
 mod partial;
 mod pending;
 mod points;
@@ -64,6 +65,10 @@ pub use history_columns::history;
 pub use keep::{is_kept_by_rule, outlived, set_keep};
 pub(crate) use log::Break;
 pub use marks::{damage_of, damaged_behind, drop_step, dropped, forget_dropped, mark_damaged, unmark};
+pub use packs::{
+    PackLayouts, Single, adopt_slot, dropped_slots, forget_pack, list_pack, newest_singles, note_pack,
+    pack_layout, packed_entries, packs, serial_in_pack, singles, steps_in_pack,
+};
 pub use partial::{
     Brings, PAST, PartialRow, add_partial, adopt_partial, away, brings, brought, forget_away,
     forsake_partial, has_all_of, life, lives, note_away, note_bringing, note_past, partial_files,
@@ -83,8 +88,8 @@ pub use sessions::{
 pub use steps::{
     Checkpoint, Moment, StepRow, add_checkpoint, add_step, all_steps, checkpoints, finished, forget_row,
     forget_stray_data, last_step, mark_finished, moment, nearest_steps, numbers_at, plan_of_series,
-    replace_step, serial_of, step_data, step_entry, step_files, step_names, step_numbers, step_of_file,
-    step_row, steps, steps_of_file, stray_data,
+    replace_step, serial_of, single_entries, step_data, step_entry, step_files, step_names, step_numbers,
+    step_of_file, step_row, steps, steps_of_file, stray_data,
 };
 pub use tables::{
     fits, index, insert, open_table, remove, row_number, row_number_of, table, table_of, tables, update,
@@ -155,6 +160,7 @@ fn ensure_tables(conn: &Connection) -> Result<()> {
     histories::ensure_columns(conn)?;
     cut::ensure_tables(conn)?;
     described::ensure_table(conn)?;
+    packs::ensure_tables(conn)?;
     watch::ensure_table(conn)
 }
 

@@ -154,7 +154,7 @@ pub fn set_aside(conn: &Connection) -> Result<Vec<i64>> {
     let sql = format!("SELECT step FROM fb_steps WHERE {behind} ORDER BY step");
     let steps: Vec<i64> =
         conn.prepare(&sql).and_then(|mut s| s.query_map((), |r| r.get(0))?.collect()).map_err(failed)?;
-    for table in ["fb_described", "fb_step_data", "fb_steps"] {
+    for table in ["fb_described", "fb_packed", "fb_step_data", "fb_steps"] {
         conn.execute(&format!("DELETE FROM {table} WHERE {behind}"), ()).map_err(failed)?;
     }
     Ok(steps)

@@ -39,7 +39,7 @@ fn failed(e: rusqlite::Error) -> Error {
     sql_error("the steps in the catalog cannot be read", e)
 }
 
-fn read(r: &Row) -> rusqlite::Result<StepRow> {
+pub(super) fn read(r: &Row) -> rusqlite::Result<StepRow> {
     let parameters: String = r.get(4)?;
     Ok(StepRow {
         step: r.get(0)?,
@@ -138,14 +138,18 @@ pub fn last_step(conn: &Connection) -> Result<Option<i64>> {
 
 /// Names of the data sets of a step.
 pub fn step_names(conn: &Connection, step: i64) -> Result<Vec<String>> {
-    conn.prepare_cached("SELECT name FROM fb_step_data WHERE step = ?1 ORDER BY name")
+    let found: Vec<String> = conn
+        .prepare_cached("SELECT name FROM fb_step_data WHERE step = ?1 ORDER BY name")
         .and_then(|mut s| s.query_map([step], |r| r.get(0))?.collect())
-        .map_err(failed)
+        .map_err(failed)?;
+    if found.is_empty() { super::packs::packed_names(conn, step) } else { Ok(found) }
 }
 
 /// What and where a data set of a step is, and what it says of itself.
 pub fn step_entry(conn: &Connection, step: i64, name: &str) -> Result<Option<Entry>> {
-    let Some(entry) = step_data(conn, step, name)? else { return Ok(None) };
+    let Some(entry) = single_data(conn, step, name)? else {
+        return super::packs::packed_entry(conn, step, name);
+    };
     Ok(Some(Entry { about: super::described::description_of(conn, step, name)?, ..entry }))
 }
 
@@ -181,12 +185,37 @@ fn entry(step: i64, name: &str, fields: Fields) -> Result<Entry> {
 
 /// What and where a data set of a step is; not what it says of itself, which its bytes do not need.
 pub fn step_data(conn: &Connection, step: i64, name: &str) -> Result<Option<Entry>> {
+    match single_data(conn, step, name)? {
+        None => super::packs::packed_entry(conn, step, name),
+        found => Ok(found),
+    }
+}
+
+fn single_data(conn: &Connection, step: i64, name: &str) -> Result<Option<Entry>> {
     let sql = format!("SELECT {FIELDS} FROM fb_step_data WHERE step = ?1 AND name = ?2");
     let found = conn
         .prepare_cached(&sql)
         .and_then(|mut s| s.query_row(params![step, name], |r| fields(r, 0)).optional())
         .map_err(failed)?;
     found.map(|found| entry(step, name, found)).transpose()
+}
+
+/// All arrays of a step that lies in a file of its own.
+pub fn single_entries(conn: &Connection, step: i64) -> Result<Vec<Entry>> {
+    let sql = format!(
+        "SELECT {FIELDS}, fb_step_data.name, description FROM fb_step_data
+         LEFT JOIN fb_described ON fb_described.step = fb_step_data.step AND fb_described.name = fb_step_data.name
+         WHERE fb_step_data.step = ?1 ORDER BY fb_step_data.name"
+    );
+    let read = |r: &Row| Ok((fields(r, 0)?, r.get::<_, String>(7)?, r.get::<_, Option<String>>(8)?));
+    let mut s = conn.prepare_cached(&sql).map_err(failed)?;
+    let rows = s.query_map([step], read).map_err(failed)?;
+    rows.map(|row| {
+        let (fields, name, about) = row.map_err(failed)?;
+        let about = about.map(|text| Description::from_json(&text)).transpose()?.unwrap_or_default();
+        Ok(Entry { about, ..entry(step, &name, fields)? })
+    })
+    .collect()
 }
 
 /// Steps with what each has of a name: all that are listed, in order, or those of these numbers, of which one that is
@@ -198,12 +227,14 @@ pub fn plan_of_series(
 ) -> Result<std::result::Result<Vec<Planned>, i64>> {
     let of = |condition: &str| {
         format!(
-            "SELECT fb_steps.step, time, file, {FIELDS}
+            "SELECT fb_steps.step, time, file, slot, sums, {FIELDS}
              FROM fb_steps LEFT JOIN fb_step_data ON fb_step_data.step = fb_steps.step AND name = ?1
+                 LEFT JOIN fb_packed ON fb_packed.step = fb_steps.step
              WHERE fb_steps.{condition} ORDER BY fb_steps.step"
         )
     };
-    let read = |r: &Row| -> rusqlite::Result<(StepRow, Option<Fields>)> {
+    type InPack = Option<(u64, Vec<u8>)>;
+    let read = |r: &Row| -> rusqlite::Result<(StepRow, InPack, Option<Fields>)> {
         let row = StepRow {
             step: r.get(0)?,
             time: r.get(1)?,
@@ -211,11 +242,23 @@ pub fn plan_of_series(
             nbytes: 0,
             parameters: serde_json::Map::new(),
         };
-        let has = r.get_ref(3)? != rusqlite::types::ValueRef::Null;
-        Ok((row, has.then(|| fields(r, 3)).transpose()?))
+        let is_there = |at| r.get_ref(at).map(|found| found != rusqlite::types::ValueRef::Null);
+        if is_there(5)? {
+            return Ok((row, None, Some(fields(r, 5)?)));
+        }
+        let slot = match is_there(3)? {
+            true => Some((r.get::<_, i64>(3)? as u64, r.get(4)?)),
+            false => None,
+        };
+        Ok((row, slot, None))
     };
-    let planned = |(row, found): (StepRow, Option<Fields>)| {
-        let entry = found.map(|found| entry(row.step, name, found)).transpose()?;
+    let mut layouts = super::PackLayouts::default();
+    let mut planned = |(row, slot, found): (StepRow, InPack, Option<Fields>)| {
+        let entry = match (slot, found) {
+            (_, Some(found)) => Some(entry(row.step, name, found)?),
+            (Some((slot, sums)), None) => layouts.entry(conn, &row.file, slot, &sums, name)?,
+            (None, None) => None,
+        };
         Ok(Planned { row, entry })
     };
     let Some(steps) = steps else {
@@ -283,6 +326,7 @@ pub fn replace_step(conn: &Connection, file: &str, m: &Manifest) -> Result<()> {
     )
     .map_err(broken)?;
     conn.execute("DELETE FROM fb_step_data WHERE step = ?1", [m.step]).map_err(broken)?;
+    super::packs::forget_packed(conn, m.step)?;
     add_step_data(conn, m)
 }
 
@@ -292,6 +336,7 @@ pub fn forget_row(conn: &Connection, step: i64) -> Result<()> {
     conn.execute("DELETE FROM fb_step_data WHERE step = ?1", [step]).map_err(broken)?;
     conn.execute("DELETE FROM fb_steps WHERE step = ?1", [step]).map_err(broken)?;
     super::described::forget_described(conn, step)?;
+    super::packs::forget_packed(conn, step)?;
     super::unmark(conn, step)
 }
 
@@ -398,6 +443,7 @@ pub(super) fn put_aside(conn: &Connection, last: i64) -> Result<Vec<i64>> {
         .map_err(broken)?;
     conn.execute("DELETE FROM fb_step_data WHERE step > ?1", [last]).map_err(broken)?;
     super::described::forget_described_behind(conn, last)?;
+    super::packs::forget_packed_behind(conn, last)?;
     conn.execute("DELETE FROM fb_steps WHERE step > ?1", [last]).map_err(broken)?;
     if super::partial::forsake_behind(conn, last)? || !steps.is_empty() {
         serials::note_back(conn, last)?;

@@ -189,6 +189,8 @@ fn check_clients(conn: &Connection, record: &Record) -> Result<()> {
                 | Ask::Follow { .. }
                 | Ask::GoOn { .. }
                 | Ask::DropStep { .. }
+                | Ask::Pack { .. }
+                | Ask::PackEvery { .. }
                 | Ask::Keep { .. }
                 | Ask::Checkpoint { .. },
             ) => Err(not_a_clients("keeps, drops and goes back to no snapshots")),

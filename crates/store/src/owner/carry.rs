@@ -8,8 +8,9 @@ use super::machine::{
     Action, Bytes, Commit, Done, Effect, Event, Item, Key, Part, Sealed, Stored, Tell, Work,
 };
 use super::open::names;
+use crate::care::pack::PackOptions;
 use crate::catalog;
-use crate::layout::{DATA, data_file, partial_file, put_of};
+use crate::layout::{DATA, data_file, is_pack, partial_file, put_of};
 use crate::located::is_read;
 use crate::stepfile::{Facts, open_manifest};
 use forebay_arena::Direction;
@@ -111,6 +112,7 @@ impl Intake {
             }
             Action::Dropped(file) => drop(self.remove_dropped(&file)),
             Action::Durable { step, time } => {
+                self.pack_behind(step);
                 for s in self.attached.values() {
                     let highest = (step + 1).max(0) as u64;
                     s.segment.word(word::DURABLE).fetch_max(highest, Ordering::SeqCst);
@@ -287,7 +289,15 @@ impl Intake {
     }
 
     /// A request that the store does not know.
-    fn pass(&self, session: u64, seq: u64, ask: &Ask) {
+    fn pass(&mut self, session: u64, seq: u64, ask: &Ask) {
+        if let Ask::Pack { first, last } = ask {
+            let begun = self.begin_packing(Some((session, seq)), PackOptions::between(*first, *last));
+            return begun.unwrap_or_else(|e| self.answer(session, seq, Err(e)));
+        }
+        if let Ask::PackEvery { steps } = ask {
+            self.pack_every = *steps;
+            return self.answer(session, seq, Ok(Json::Null));
+        }
         if let Some(result) = self.attached.get(&session).and_then(|s| s.sink.ask(session, seq, ask)) {
             self.answer(session, seq, result);
         }
@@ -346,11 +356,18 @@ impl Intake {
 
     /// The file of a dropped step goes. One that stays is removed at the next opening.
     fn remove_dropped(&mut self, file: &str) -> Result<()> {
+        // Other steps lie in the same pack.
+        if is_pack(file) && !catalog::steps_of_file(self.catalog.conn(), file)?.is_empty() {
+            return Ok(());
+        }
         let path = self.layout.file(file)?;
         let failed = |e| Error::io(format!("cannot remove {}", path.display()), e);
         self.disk.remove(&path).map_err(failed)?;
-        self.disk.sync_dir(&self.layout.steps()).map_err(failed)?;
-        self.catalog.transaction(|tx| catalog::forget_dropped(tx, file))
+        self.disk.sync_dir(path.parent().unwrap_or(self.layout.root())).map_err(failed)?;
+        self.catalog.transaction(|tx| {
+            catalog::forget_pack(tx, file)?;
+            catalog::forget_dropped(tx, file)
+        })
     }
 
     /// Files of steps that were dropped, before any of their numbers is written anew.

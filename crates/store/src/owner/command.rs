@@ -9,13 +9,14 @@ use super::sink::Sink;
 use super::{Attach, attached::Attached};
 use crate::catalog::{self, OpenAct, SessionRow};
 use crate::site::Site;
+use crate::stepfile::PackManifest;
 use forebay_arena::segments;
 use forebay_host::Process;
-use forebay_types::control::{Elsewhere, Resume, RunOpened, word};
+use forebay_types::control::{Elsewhere, Packed, Resume, RunOpened, word};
 use forebay_types::counted;
 use forebay_types::watch::Act;
 use forebay_types::{Code, Error, Result};
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
@@ -90,6 +91,12 @@ pub(super) enum Command {
     NotRecovered(Sender<Vec<Error>>),
     /// Files without a row are swept if nothing is being written. What is to be told of it.
     ClearUp(Elsewhere, Sender<Result<Vec<String>>>),
+    /// A pack is durable under its name: its steps are to be listed from there. The files that they lay in.
+    ListPack(String, Box<PackManifest>, Sender<Result<Vec<String>>>),
+    /// Packs of which nothing is listed go.
+    SweepPacks(Sender<Result<()>>),
+    /// Who asked for packs is told what came of it.
+    Packed(Option<(u64, u64)>, Result<Packed>),
     Lose(Error),
     /// Whether clients go on at the next owner.
     Close(bool),
@@ -139,6 +146,13 @@ impl Intake {
             }
             Command::NotRecovered(tell) => drop(tell.send(self.not_recovered())),
             Command::ClearUp(elsewhere, tell) => drop(tell.send(self.clear_up(elsewhere))),
+            Command::ListPack(file, m, tell) => drop(tell.send(self.list_pack(&file, &m))),
+            Command::SweepPacks(tell) => drop(tell.send(self.sweep_packs().map(drop))),
+            Command::Packed(asked, done) => match (asked, done) {
+                (Some((session, seq)), done) => self.answer(session, seq, done.map(|done| json!(done))),
+                (None, Err(e)) => self.not_packed(&e),
+                (None, Ok(_)) => {}
+            },
             Command::Lose(error) => self.feed(Event::Lose(error)),
             Command::Close(clients_go_on) => self.feed(Event::Close { clients_go_on }),
         }

@@ -9,6 +9,7 @@ use super::drain::{Order, Report};
 use super::figures::Rooms;
 use super::machine::{Absence, Action, Birth, Event, Machine, OVER_THE_NETWORK, Ticket};
 use super::open::Options;
+use super::packing::{Packing, ToIntake};
 use super::recording::Recorder;
 use super::rests::Older;
 use crate::catalog::{self, Catalog};
@@ -18,6 +19,7 @@ use crate::stepfile::{Load, SPARE};
 use forebay_arena::Doorbell;
 use forebay_host::wait::{self, PollFlags};
 use forebay_types::control::word;
+use forebay_types::pack::USUAL;
 use forebay_types::record::{HeldBlock, Payload, Record, StepBlock};
 use forebay_types::{Error, Result};
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -26,6 +28,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Heartbeat of the owner while sessions are open.
@@ -70,6 +73,12 @@ pub(super) struct Intake {
     pub admitted: BTreeMap<u64, bool>,
     pub downs: Arc<Downs>,
     pub ends: Ends,
+    pub packing: Packing,
+    pub to_intake: ToIntake,
+    pub packers: Vec<JoinHandle<()>>,
+    /// So many small steps of one layout are packed; 0: none are. And how many have come since that was last tried.
+    pub pack_every: u64,
+    pub unpacked: u64,
     /// Bytes that overflow segments may take, and that may be spilt into files.
     pub overflow_limit: u64,
     pub spill_limit: u64,
@@ -114,8 +123,10 @@ impl Intake {
         catalog: Catalog,
         downs: Arc<Downs>,
         ends: Ends,
+        (packing, to_intake): (Packing, ToIntake),
     ) -> Result<Intake> {
         let now = Instant::now();
+        let unpacked = catalog::newest_singles(catalog.conn(), USUAL)?.1;
         let birth = Birth {
             run_id: catalog.run_id().to_owned(),
             dir: layout.root().display().to_string(),
@@ -146,6 +157,11 @@ impl Intake {
             admitted: BTreeMap::new(),
             downs,
             ends,
+            packing,
+            to_intake,
+            packers: Vec::new(),
+            pack_every: USUAL,
+            unpacked,
             overflow_limit: options.overflow,
             spill_limit: options.spill,
             rooms: Rooms::default(),
@@ -203,6 +219,7 @@ impl Intake {
     /// this thread.
     fn ended(mut self) -> Intake {
         self.ends.commands = channel().1;
+        self.end_packing();
         self.replies.clear();
         self
     }

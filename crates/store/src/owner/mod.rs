@@ -25,6 +25,7 @@ mod intake;
 mod machine;
 mod open;
 mod overflow;
+mod packing;
 mod recording;
 mod rests;
 mod silence;
@@ -89,6 +90,7 @@ pub struct Owner {
     lost: Arc<OnceLock<Error>>,
     is_wiped: Arc<AtomicBool>,
     disk: Arc<Watched>,
+    packing: packing::Packing,
     watch: Watch,
     /// A call of the disk that takes longer stands in the figures.
     patience: Duration,
@@ -295,6 +297,7 @@ impl Owner {
 
     fn end(&self, clients_go_on: bool) -> Result<()> {
         let Some(threads) = self.threads().take() else { return Ok(()) };
+        self.packing.end();
         // A store that is lost has stopped by itself.
         let _ = self.send(Command::Close(clients_go_on));
         let died = |_| Error::internal("a thread of the store died; run `forebay recover`");

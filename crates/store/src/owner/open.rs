@@ -9,6 +9,7 @@ use super::drain::Drain;
 use super::home::Homed;
 use super::intake::{Ends, Intake, listed_steps};
 use super::overflow;
+use super::packing::{Packing, ToIntake};
 use super::rests::{self, Rests};
 use super::silence::{Watch, Watched};
 use super::{Downs, Owner, Threads};
@@ -331,7 +332,7 @@ impl Intake {
 
     /// Unfinished files of an owner that is dead, before anything is written again.
     fn sweep_unfinished(&self) {
-        for dir in [self.layout.steps(), self.layout.data()] {
+        for dir in [self.layout.steps(), self.layout.packs(), self.layout.data()] {
             for name in names(&dir).iter().filter(|name| name.ends_with(TMP)) {
                 let _ = self.disk.remove(&dir.join(name));
             }
@@ -343,6 +344,7 @@ impl Intake {
     /// snapshots, and data sets that were put since.
     fn sweep(&mut self, elsewhere: Elsewhere) -> Result<Vec<String>> {
         let mut told = self.sweep_segments(elsewhere)?;
+        let of_packs = self.sweep_packs()?;
         // A run may have a hundred thousand files, and all have their rows: the catalog is asked once.
         let mut listed = catalog::step_files(self.catalog.conn())?;
         listed.extend(catalog::dropped(self.catalog.conn())?);
@@ -354,7 +356,7 @@ impl Intake {
             }
         }
         told.extend(self.mark_missing(&listed)?);
-        let mut lacks = Vec::new();
+        let mut lacks: Vec<String> = Intake::of_packs(&of_packs).into_iter().collect();
         if !found.is_empty() {
             let listed = self.list(&found)?;
             lacks.extend(
@@ -444,11 +446,14 @@ impl Intake {
         let mut gone = Vec::new();
         for file in listed.iter().filter(|file| !is_named(file)) {
             let conn = self.catalog.conn();
-            let Some(row) = catalog::step_of_file(conn, file)? else { continue };
             let looked = std::fs::symlink_metadata(self.layout.file(file)?);
-            let is_gone = looked.is_err_and(|e| e.kind() == std::io::ErrorKind::NotFound);
-            if is_gone && catalog::damage_of(conn, row.step)?.is_none() {
-                gone.push(row.step);
+            if !looked.is_err_and(|e| e.kind() == std::io::ErrorKind::NotFound) {
+                continue;
+            }
+            for step in catalog::steps_of_file(conn, file)? {
+                if catalog::damage_of(conn, step)?.is_none() {
+                    gone.push(step);
+                }
             }
         }
         if gone.is_empty() {
@@ -485,20 +490,29 @@ impl Intake {
 
     /// Lists finished steps, but those that were put aside: their files go out of the way. Gives the numbers.
     fn list(&mut self, found: &[(PathBuf, String, Manifest)]) -> Result<Vec<i64>> {
-        let (aside, new) = self.catalog.transaction(|tx| {
-            let (mut aside, mut new) = (Vec::new(), Vec::new());
+        let (aside, needless, new) = self.catalog.transaction(|tx| {
+            let (mut aside, mut needless, mut new) = (Vec::new(), Vec::new(), Vec::new());
             for (path, file, m) in found {
                 match catalog::is_aside(tx, m)? {
                     true => aside.push(path),
                     false => {
+                        match catalog::serial_in_pack(tx, m.step)? {
+                            Some(packed) if packed >= m.serial => {
+                                needless.push(path);
+                                continue;
+                            }
+                            Some(_) => catalog::forget_row(tx, m.step)?,
+                            None => {}
+                        }
                         catalog::add_step(tx, file, m)?;
                         new.push(m.step);
                     }
                 }
             }
-            Ok((aside, new))
+            Ok((aside, needless, new))
         })?;
         aside.into_iter().for_each(|path| drop(aside::rename(&*self.disk, path)));
+        needless.into_iter().for_each(|path| drop(self.disk.remove(path)));
         let listed = listed_steps(&self.catalog)?;
         self.feed(listed);
         Ok(new)
@@ -591,7 +605,8 @@ pub(crate) fn one_catalog(layout: &Layout) -> Result<()> {
 
 /// Removes what an earlier run left in the directory, its segments too.
 fn wipe(disk: &dyn Disk, layout: &Layout) -> Result<()> {
-    let old: Vec<PathBuf> = files(&layout.steps()).into_iter().chain(files(&layout.data())).collect();
+    let dirs = [layout.steps(), layout.packs(), layout.data()];
+    let old: Vec<PathBuf> = dirs.iter().flat_map(|dir| files(dir)).collect();
     if !layout.catalog().exists() && old.is_empty() {
         return Ok(());
     }
@@ -613,7 +628,8 @@ fn wipe(disk: &dyn Disk, layout: &Layout) -> Result<()> {
         disk.remove(&path).map_err(|e| Error::io(format!("cannot remove {}", path.display()), e))?;
     }
     // After a loss of power nothing of it may be there again, beside what is made now.
-    [layout.root().to_owned(), layout.steps(), layout.data()].iter().try_for_each(|dir| {
+    let there = dirs.iter().filter(|dir| dir.is_dir());
+    [layout.root().to_owned()].iter().chain(there).try_for_each(|dir| {
         disk.sync_dir(dir).map_err(|e| Error::io(format!("cannot make {} durable", dir.display()), e))
     })
 }
@@ -655,6 +671,8 @@ fn start(
     };
     let lost = Arc::<OnceLock<Error>>::default();
     let bell = doorbell.again()?;
+    let packing = Packing::default();
+    let to_intake = ToIntake { commands: command.clone(), doorbell: doorbell.again()? };
     let is_wiped = Arc::<AtomicBool>::default();
     let ends = Ends {
         orders: give,
@@ -666,7 +684,8 @@ fn start(
         is_wiped: is_wiped.clone(),
         lost: lost.clone(),
     };
-    let intake = Intake::new(layout.clone(), options, catalog, downs.clone(), ends)?;
+    let intake =
+        Intake::new(layout.clone(), options, catalog, downs.clone(), ends, (packing.clone(), to_intake))?;
     let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
     let unable = |e| Error::io("a thread of the store cannot be started", e);
     let threads = Threads {
@@ -695,6 +714,7 @@ fn start(
         lost,
         is_wiped,
         disk: watched,
+        packing,
         watch,
         patience: options.silence.min(NOTICED),
         threads: Mutex::new(Some(threads)),

@@ -251,7 +251,11 @@ pub(super) fn look(
                 is_older,
             });
             let last_gone = rests.iter().filter(|r| r.is_behind()).filter_map(last_on_disk).max();
-            let is_gone = |step: &i64| !layout.root().join(step_file(*step)).exists();
+            // One that lies in a pack has no file of its own.
+            let is_gone = |step: &i64| {
+                !layout.root().join(step_file(*step)).exists()
+                    && !catalog::serial_in_pack(&conn, *step).is_ok_and(|serial| serial.is_some())
+            };
             let last_gone = last_gone.filter(is_gone);
             let older = Older { last: catalog::last_session(&conn)?, gaps, lacks_steps, last_gone };
             Ok(Rests { older, all: rests, earlier })

@@ -241,6 +241,12 @@ impl Opened {
 }
 
 impl Opened {
+    /// Asks HDF5 what there is no function for here; nothing where it cannot be asked.
+    pub(super) fn ask<T>(&self, question: impl FnOnce(&hdf5::File) -> T) -> Option<T> {
+        let _gate = library().ok()?;
+        self.file.file().ok().map(question)
+    }
+
     /// What the file says in the words of HDF5, for whoever reads it without Forebay, and is not what its manifest says.
     pub fn unlike(&self, m: &Manifest) -> Vec<String> {
         let grids = grids(&self.path, m).unwrap_or_default();
@@ -299,16 +305,21 @@ impl Opened {
     }
 }
 
-fn scalar<T: hdf5::H5Type>(at: &hdf5::Location, name: &str) -> hdf5::Result<T> {
+pub(super) fn scalar<T: hdf5::H5Type>(at: &hdf5::Location, name: &str) -> hdf5::Result<T> {
     at.attr(name)?.read_scalar()
 }
 
-fn has_text(at: &hdf5::Location, name: &str, value: &str) -> hdf5::Result<bool> {
+pub(super) fn has_text(at: &hdf5::Location, name: &str, value: &str) -> hdf5::Result<bool> {
     Ok(scalar::<VarLenUnicode>(at, name)?.as_bytes() == value.replace('\0', "").as_bytes())
 }
 
 /// Reads the manifest of a finished file.
 pub fn open_manifest(path: &Path) -> Result<Manifest> {
+    read_told(path, Manifest::from_json)
+}
+
+/// Reads what a finished file says of itself.
+pub(super) fn read_told<T>(path: &Path, read: impl FnOnce(&[u8]) -> Result<T>) -> Result<T> {
     use std::os::unix::fs::FileExt;
     let broken = |why: String| Error::new(Code::Corrupt, format!("{}: {why}", path.display()));
     let opened = Opened::open(path)?;
@@ -321,7 +332,7 @@ pub fn open_manifest(path: &Path) -> Result<Manifest> {
     }
     let mut bytes = vec![0; len as usize];
     file.read_exact_at(&mut bytes, at).map_err(|e| broken(e.to_string()))?;
-    Manifest::from_json(&bytes).map_err(|e| broken(e.text().to_owned()))
+    read(&bytes).map_err(|e| broken(e.text().to_owned()))
 }
 
 #[cfg(test)]

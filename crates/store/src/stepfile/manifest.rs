@@ -3,6 +3,7 @@
 use forebay_types::control::Heads;
 use forebay_types::record::Overlap;
 use forebay_types::{ArrayMeta, Code, Compression, DType, Description, Error, Order, Result, Shape, Stats};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -310,29 +311,37 @@ const CHECK: &[u8] = b",\"check\":";
 impl Manifest {
     /// Its JSON, which ends with the checksum of all before it.
     pub fn to_json(&self) -> Result<Vec<u8>> {
-        let mut json = serde_json::to_vec(self).map_err(|e| Error::internal(e.to_string()))?;
-        json.pop();
-        let sum = forebay_types::crc32c(&json);
-        json.extend_from_slice(CHECK);
-        json.extend_from_slice(format!("{sum}}}").as_bytes());
-        Ok(json)
+        sealed(self)
     }
 
     /// Reads it; one that is not as it was written is refused. Those of before have no checksum.
     pub fn from_json(json: &[u8]) -> Result<Manifest> {
-        let wrong = |why: String| Error::new(Code::Corrupt, why);
-        let tail = json.len().saturating_sub(CHECK.len() + 11);
-        let at = json[tail..].windows(CHECK.len()).position(|w| w == CHECK).map(|at| tail + at);
-        if let Some(at) = at {
-            let told = json[at + CHECK.len()..].strip_suffix(b"}").unwrap_or(b"");
-            if told != forebay_types::crc32c(&json[..at]).to_string().as_bytes() {
-                return Err(wrong(
-                    "its manifest is not what was written: its checksum is another one".into(),
-                ));
-            }
-        }
-        serde_json::from_slice(json).map_err(|e| wrong(format!("its manifest cannot be read: {e}")))
+        unsealed(json)
     }
+}
+
+/// The JSON of what a file says of itself, which ends with the checksum of all before it.
+pub(super) fn sealed<T: Serialize>(told: &T) -> Result<Vec<u8>> {
+    let mut json = serde_json::to_vec(told).map_err(|e| Error::internal(e.to_string()))?;
+    json.pop();
+    let sum = forebay_types::crc32c(&json);
+    json.extend_from_slice(CHECK);
+    json.extend_from_slice(format!("{sum}}}").as_bytes());
+    Ok(json)
+}
+
+/// Reads it; one that is not as it was written is refused.
+pub(super) fn unsealed<T: DeserializeOwned>(json: &[u8]) -> Result<T> {
+    let wrong = |why: String| Error::new(Code::Corrupt, why);
+    let tail = json.len().saturating_sub(CHECK.len() + 11);
+    let at = json[tail..].windows(CHECK.len()).position(|w| w == CHECK).map(|at| tail + at);
+    if let Some(at) = at {
+        let told = json[at + CHECK.len()..].strip_suffix(b"}").unwrap_or(b"");
+        if told != forebay_types::crc32c(&json[..at]).to_string().as_bytes() {
+            return Err(wrong("its manifest is not what was written: its checksum is another one".into()));
+        }
+    }
+    serde_json::from_slice(json).map_err(|e| wrong(format!("its manifest cannot be read: {e}")))
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ mod hdf;
 mod inflate;
 mod manifest;
 mod openpmd;
+mod pack;
 mod packing;
 mod place;
 mod read;
@@ -39,6 +40,10 @@ pub use hdf::{Opened, open_manifest};
 pub use inflate::Inflated;
 pub use manifest::{
     Back, Chunks, Entry, Given, Manifest, NOBODY, Partial, Piece, Placed, StoredChunk, Within,
+};
+pub use pack::{
+    PackManifest, PackSlot, Put, Stacked, is_scale, open_pack, read_back, slot_entry, unlike_pack,
+    why_not_stacked, write_pack,
 };
 pub use place::Hyperslab;
 use read::read_piece_to;

@@ -196,7 +196,7 @@ pub(super) fn read_piece_to(
     }
     let (offset, local) = (Shape::new(&piece.offset)?, Shape::new(&piece.shape)?);
     let place = Hyperslab::new(&entry.meta, &offset, &local)?;
-    let mut buffer = Vec::with_capacity(CACHED);
+    let mut buffer = Vec::with_capacity(place.bytes().min(CACHED as u64) as usize);
     place.runs(0, place.bytes(), |_, mut at, mut n| {
         while n > 0 {
             let now = n.min(CACHED as u64);

@@ -26,46 +26,67 @@ pub(super) fn describe(file: &File, m: &Manifest) -> hdf5::Result<()> {
         };
         e.about.attrs.iter().try_for_each(|(key, value)| attribute(&set, key, &native(value)))?;
     }
-    let with_axes = || m.data.iter().filter(|e| !e.about.dims.is_empty());
-    if with_axes().next().is_none() {
-        return Ok(());
+    let arrays: Vec<Labelled> =
+        m.data.iter().filter(|e| !e.about.dims.is_empty()).map(Labelled::of).collect();
+    match arrays.is_empty() {
+        true => Ok(()),
+        false => label(file, &arrays, |path| m.data.iter().any(|e| e.name == path)),
     }
-    text(file, "Conventions", "CF-1.8")?;
-    // Each scale once, and whether its values are there.
-    let mut scales: BTreeMap<String, (&str, u64)> = BTreeMap::new();
-    for e in with_axes() {
-        for (dim, extent) in e.about.dims.iter().zip(axes(&e.meta)) {
-            scales.insert(axis_path(&e.name, dim), (dim.rsplit('/').next().unwrap_or(dim), *extent));
+}
+
+/// An axis of an array.
+#[derive(Clone)]
+pub(super) struct Axis {
+    /// Where its scale lies.
+    pub path: String,
+    /// How many points it has.
+    pub extent: u64,
+}
+
+/// An array whose axes have names.
+pub(super) struct Labelled {
+    pub name: String,
+    /// In the order of the file.
+    pub axes: Vec<Axis>,
+}
+
+impl Labelled {
+    pub fn of(e: &Entry) -> Labelled {
+        let axis = |(dim, extent): (&String, &u64)| Axis { path: axis_path(&e.name, dim), extent: *extent };
+        let mut own: Vec<Axis> = e.about.dims.iter().zip(axes(&e.meta)).map(axis).collect();
+        if e.meta.order == Order::F {
+            own.reverse();
         }
+        Labelled { name: e.name.clone(), axes: own }
     }
-    for (path, (dim, extent)) in &scales {
-        let there = m.data.iter().any(|e| e.name == *path);
-        let (set, name) = match there {
-            true => (file.dataset(path)?, (*dim).to_owned()),
+}
+
+/// Makes the axes of arrays dimension scales; `is_there` says of which the file has the values.
+pub(super) fn label(file: &File, arrays: &[Labelled], is_there: impl Fn(&str) -> bool) -> hdf5::Result<()> {
+    text(file, "Conventions", "CF-1.8")?;
+    // Each scale once.
+    let scales: BTreeMap<&str, u64> =
+        arrays.iter().flat_map(|a| &a.axes).map(|axis| (axis.path.as_str(), axis.extent)).collect();
+    for (path, extent) in &scales {
+        let (set, name) = match is_there(path) {
+            true => (file.dataset(path)?, path.rsplit('/').next().unwrap_or(path).to_owned()),
             false => {
                 let float = TypeDescriptor::Float(FloatSize::U4);
                 let made = file.new_dataset_builder().empty_as(float).shape(*extent as usize).no_chunk();
-                let set = made.create(path.as_str())?;
+                let set = made.create_intermediate_group(true).create(*path)?;
                 (set, format!("This is a netCDF dimension but not a netCDF variable. {extent:9}"))
             }
         };
         ffi::write_texts(&set, "CLASS", &["DIMENSION_SCALE"], None)?;
         ffi::write_texts(&set, "NAME", &[&name], None)?;
     }
-    for e in with_axes() {
-        let mut paths: Vec<String> = e.about.dims.iter().map(|dim| axis_path(&e.name, dim)).collect();
-        // A scale has none itself.
-        if scales.contains_key(&e.name) {
-            continue;
-        }
-        if e.meta.order == Order::F {
-            paths.reverse();
-        }
-        let refer = |path: &String| -> hdf5::Result<VarLenArray<ObjectReference1>> {
-            Ok(VarLenArray::from_slice(&[ObjectReference1::create(file, path)?]))
+    // A scale has no list itself.
+    for array in arrays.iter().filter(|a| !scales.contains_key(a.name.as_str())) {
+        let refer = |axis: &Axis| -> hdf5::Result<VarLenArray<ObjectReference1>> {
+            Ok(VarLenArray::from_slice(&[ObjectReference1::create(file, &axis.path)?]))
         };
-        let list = paths.iter().map(refer).collect::<hdf5::Result<Vec<_>>>()?;
-        let set = file.dataset(&e.name)?;
+        let list = array.axes.iter().map(refer).collect::<hdf5::Result<Vec<_>>>()?;
+        let set = file.dataset(&array.name)?;
         let attribute = set.new_attr::<VarLenArray<ObjectReference1>>().shape(list.len());
         attribute.create("DIMENSION_LIST")?.write_raw(&list)?;
     }

@@ -28,6 +28,8 @@ pub struct ViewStep {
     pub time: f64,
     /// Its file, as seen from the directory of the view.
     pub file: String,
+    /// In which slot of how many it lies there, if that is a pack.
+    pub slot: Option<(u64, u64)>,
 }
 
 /// An array of a view.
@@ -42,6 +44,8 @@ pub struct ViewArray {
     pub about: Description,
     /// Which of the steps have it.
     pub steps: Vec<bool>,
+    /// Whether it is a coordinate of others, which is in a pack once.
+    pub is_scale: bool,
 }
 
 /// Writes it.
@@ -54,7 +58,7 @@ pub fn write_view(path: &Path, steps: &[ViewStep], arrays: &[ViewArray]) -> Resu
         numbers(file, steps)?;
         let all = vec![true; steps.len()];
         let word = TypeDescriptor::FixedUnicode(1);
-        virtual_over(file, "here", MANIFEST, &word, &[], steps, &all, false)
+        virtual_over(file, "here", MANIFEST, &word, &[], steps, &all, false, true)
     })?;
     frame.flush(path)?;
     frame.close(path)
@@ -63,7 +67,8 @@ pub fn write_view(path: &Path, steps: &[ViewStep], arrays: &[ViewArray]) -> Resu
 fn show(file: &hdf5::File, steps: &[ViewStep], array: &ViewArray) -> hdf5::Result<()> {
     let (descriptor, dims) = layout_of(&array.meta);
     let is_float = matches!(array.meta.dtype, DType::F16 | DType::F32 | DType::F64);
-    virtual_over(file, &array.name, &array.name, &descriptor, &dims, steps, &array.steps, is_float)?;
+    let (name, once) = (&array.name, array.is_scale);
+    virtual_over(file, name, name, &descriptor, &dims, steps, &array.steps, is_float, once)?;
     let set = file.dataset(&array.name)?;
     let order = if array.meta.order == Order::F { "F" } else { "C" };
     let mut said = array.about.attrs.clone();
@@ -87,6 +92,7 @@ fn virtual_over(
     steps: &[ViewStep],
     there: &[bool],
     is_float: bool,
+    is_once: bool,
 ) -> hdf5::Result<()> {
     let whole: Vec<usize> = [&[steps.len()], dims].concat();
     let is_empty = dims.contains(&0);
@@ -99,12 +105,18 @@ fn virtual_over(
             let mut place = vec![SliceOrIndex::Index(at)];
             let along = |n: &usize| SliceOrIndex::SliceTo { start: 0, step: 1, end: *n, block: 1 };
             place.extend(dims.iter().map(along));
-            let extents = match dims {
-                [] => hdf5::Extents::Scalar,
-                dims => hdf5::Extents::from(dims),
+            let (extents, from) = match (dims, step.slot.filter(|_| !is_once)) {
+                (dims, Some((slot, of))) => {
+                    let mut from = place.clone();
+                    from[0] = SliceOrIndex::Index(slot as usize);
+                    let extents = hdf5::Extents::from([&[of as usize], dims].concat());
+                    (extents, Selection::from(Hyperslab::from(from)))
+                }
+                ([], None) => (hdf5::Extents::Scalar, Selection::All),
+                (dims, None) => (hdf5::Extents::from(dims), Selection::All),
             };
             let place = Selection::from(Hyperslab::from(place));
-            plist.virtual_map(&step.file, source, extents, Selection::All, whole.clone(), place);
+            plist.virtual_map(&step.file, source, extents, from, whole.clone(), place);
         }
         plist
     });

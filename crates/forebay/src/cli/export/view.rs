@@ -3,9 +3,10 @@
 use super::super::choice::names_in_snapshots;
 use super::Exporting;
 use forebay::{Error, Result};
-use forebay_store::stepfile::{MOST_SOURCES, ViewArray, ViewStep, write_view};
+use forebay_store::stepfile::{MOST_SOURCES, PackManifest, ViewArray, ViewStep, open_pack, write_view};
 use forebay_types::{Code, Description};
 use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
 /// Writes it at `tmp`; `path` is where it will be.
@@ -27,19 +28,36 @@ pub fn write(job: &Exporting, tmp: &Path, path: &Path) -> Result<Value> {
             ),
         ));
     }
-    if steps.len() > MOST_SOURCES {
+    let from = between(&absolute(path)?, run.path());
+    const FILES: &str = "SELECT step, file, (SELECT slot FROM fb_packed p WHERE p.step = s.step)
+        FROM fb_steps s ORDER BY step";
+    let rows = run.sql(FILES, &[])?.rows;
+    let file = |row: &Vec<forebay::Cell>| match &row[..] {
+        [forebay::Cell::Int(step), forebay::Cell::Text(file), ..] if steps.binary_search(step).is_ok() => {
+            Some(file.clone())
+        }
+        _ => None,
+    };
+    let files: BTreeSet<String> = rows.iter().filter_map(file).collect();
+    if files.len() > MOST_SOURCES {
         return Err(Error::bad(format!(
-            "a view of {} snapshots is beyond the limit of {MOST_SOURCES}: readers open all of their files at once; choose some with --steps, or copy them with --to netcdf",
-            steps.len()
+            "a view of {} files is beyond the limit of {MOST_SOURCES}: readers open all of them at once; put small snapshots together with `forebay pack {}`, choose some with --steps, or copy them with --to netcdf",
+            files.len(),
+            job.place
         )));
     }
-    let from = between(&absolute(path)?, run.path());
-    let rows = run.sql("SELECT step, file FROM fb_steps ORDER BY step", &[])?.rows;
+    let is_packed = |file: &&String| forebay_store::layout::is_pack(file);
+    let read = |file: &String| Ok((file.clone(), open_pack(&run.path().join(file))?));
+    let packs = files.iter().filter(is_packed).map(read).collect::<Result<BTreeMap<_, _>>>()?;
     let snapshots = run.snapshots()?;
     let mut shown = Vec::new();
     for row in rows {
-        let [forebay::Cell::Int(step), forebay::Cell::Text(file)] = &row[..] else { continue };
+        let [forebay::Cell::Int(step), forebay::Cell::Text(file), slot] = &row[..] else { continue };
         if steps.binary_search(step).is_ok() {
+            let slot = match slot {
+                forebay::Cell::Int(slot) => packs.get(file).map(|m| (*slot as u64, m.steps.len() as u64)),
+                _ => None,
+            };
             let time = snapshots.at(*step)?.time().unwrap_or(f64::NAN);
             let file = from.join(file);
             let file = file.to_str().ok_or_else(|| {
@@ -48,7 +66,7 @@ pub fn write(job: &Exporting, tmp: &Path, path: &Path) -> Result<Value> {
                     file.display()
                 ))
             })?;
-            shown.push(ViewStep { step: *step, time, file: file.to_owned() });
+            shown.push(ViewStep { step: *step, time, file: file.to_owned(), slot });
         }
     }
     let numbers: Vec<i64> = shown.iter().map(|s| s.step).collect();
@@ -67,7 +85,12 @@ pub fn write(job: &Exporting, tmp: &Path, path: &Path) -> Result<Value> {
         let of = snapshots.at(first)?.dataset(&name)?;
         let about = Description { dims: of.dims, attrs: of.attrs, ..Description::default() };
         let there = over.iter().map(|s| s.meta.is_some()).collect();
-        arrays.push(ViewArray { name, meta, units: of.units, about, steps: there });
+        // A coordinate is in a pack once.
+        let is_once = |m: &PackManifest| {
+            m.arrays.iter().any(|a| a.array.name == name && a.stride == 0 && a.array.nbytes() > 0)
+        };
+        let is_scale = packs.values().any(is_once);
+        arrays.push(ViewArray { name, meta, units: of.units, about, steps: there, is_scale });
     }
     if arrays.is_empty() {
         return Err(job.choice.nothing(job.place));
