@@ -16,7 +16,7 @@ import numpy as np
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-VERSION = 9
+VERSION = 10
 HELLO, WELCOME, ASK, ANSWER, ERROR, CHALLENGE, PROOF, BEAT, PIECE = 1, 2, 3, 4, 5, 7, 8, 14, 15
 REQUEST, REPLY = 0x10, 0x11
 BODY_APART, BIG_ENDIAN = 1, 2

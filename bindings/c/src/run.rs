@@ -4,7 +4,9 @@ use std::ffi::{c_char, c_int};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use forebay::{Code, Elsewhere, Error, Keep, LateErrors, Mode, OpenOptions, Result, Run, WhenFull};
+use forebay::{
+    Code, Compression, Elsewhere, Error, Keep, LateErrors, Mode, OpenOptions, Result, Run, WhenFull,
+};
 
 use crate::fault::{fb_status, status};
 use crate::given::{self, Sized0};
@@ -47,6 +49,9 @@ pub struct fb_open_opts {
     /// 8 MiB if 0 is given. Snapshots, restarts, loops, parameters, diagrams and rows of histories fail with
     /// FB_BAD_ARGUMENT. fb_rank gives 0 and 0.
     pub client: c_int,
+    /// How arrays of this rank's snapshots are compressed that do not say it themselves: "gzip", "zstd", as
+    /// fb_piece_opts.compress; NULL: not.
+    pub compress: *const c_char,
 }
 
 // SAFETY: numbers and pointers, the size first.
@@ -109,6 +114,9 @@ fn open_options(opts: &fb_open_opts) -> Result<OpenOptions> {
     }
     if let Some(keep) = given::optional_text(opts.keep, "keep")? {
         options.keep = Some(Keep::parse(keep)?);
+    }
+    if let Some(compress) = given::optional_text(opts.compress, "compress")? {
+        options.compress = Compression::parse(compress)?;
     }
     if let Some(program) = given::optional_text(opts.program, "program")? {
         options.program = Some(program.to_owned());

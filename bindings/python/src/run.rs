@@ -1,8 +1,8 @@
 //! A run, as the Python class of the same name needs it. Descriptors travel as JSON text.
 
 use forebay::{
-    Array, Column, ConstantOptions, Description, Elsewhere, Keep, LateErrors, Level, Mode, OpenOptions,
-    Order, PutOptions, Selection, SeriesOptions, Slice, TableOptions, Target, WhenFull,
+    Array, Column, Compression, ConstantOptions, Description, Elsewhere, Keep, LateErrors, Level, Mode,
+    OpenOptions, Order, PutOptions, Selection, SeriesOptions, Slice, TableOptions, Target, WhenFull,
 };
 use pyo3::prelude::*;
 use serde_json::{Map, Value};
@@ -76,7 +76,7 @@ fn values(args: &[Bound<'_, PyAny>]) -> PyResult<Vec<Value>> {
 #[pymethods]
 impl Run {
     #[new]
-    #[pyo3(signature = (place, mode, buffer, full, late, rank, size, scratch, program, elsewhere, keep, client))]
+    #[pyo3(signature = (place, mode, buffer, full, late, rank, size, scratch, program, elsewhere, keep, client, compress))]
     #[expect(clippy::too_many_arguments, reason = "one for each option of `open`")]
     fn new(
         py: Python<'_>,
@@ -92,6 +92,7 @@ impl Run {
         elsewhere: Option<&str>,
         keep: Option<&str>,
         client: bool,
+        compress: Option<&str>,
     ) -> PyResult<Run> {
         let raise = |e| errors::raise(py, &e);
         let options = OpenOptions {
@@ -105,6 +106,7 @@ impl Run {
             elsewhere: elsewhere.map(Elsewhere::parse).transpose().map_err(raise)?,
             keep: keep.map(Keep::parse).transpose().map_err(raise)?,
             client,
+            compress: compress.map(Compression::parse).transpose().map_err(raise)?.flatten(),
         };
         let mode = Mode::parse(mode).map_err(raise)?;
         let late = options.late;

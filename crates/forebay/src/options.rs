@@ -7,7 +7,7 @@ use forebay_link::net::Address;
 use forebay_types::control::{Elsewhere, LateErrors, WhenFull};
 use forebay_types::file::SCRATCH_BYTES;
 use forebay_types::limits::BUFFER_BYTES;
-use forebay_types::{Code, Error, Keep, Result};
+use forebay_types::{Code, Compression, Error, Keep, Result};
 
 /// Options of [`crate::open`]; the default serves a laptop.
 #[derive(Clone, Debug)]
@@ -37,6 +37,8 @@ pub struct OpenOptions {
     /// Which complete snapshots stay as long as the run is open; all when not given. Those of checkpoints stay, those that
     /// the run was gone on from, the newest one, and one that is being read.
     pub keep: Option<Keep>,
+    /// How arrays of this rank's snapshots are compressed that do not say it themselves.
+    pub compress: Option<Compression>,
 }
 
 impl Default for OpenOptions {
@@ -52,6 +54,7 @@ impl Default for OpenOptions {
             elsewhere: None,
             client: false,
             keep: None,
+            compress: None,
         }
     }
 }

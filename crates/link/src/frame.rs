@@ -244,12 +244,12 @@ mod tests {
     #[test]
     fn the_bytes_of_a_header_stay_as_they_are_for_ever() {
         let header = Header { kind: 3, flags: 4, id: 5, json: 6, body: 7, number: 8 };
-        let mut expected = Vec::from(*b"FBAY\x09\x00\x03\x00");
+        let mut expected = Vec::from(*b"FBAY\x0a\x00\x03\x00");
         for word in [5u64, 4 | 6 << 32, 7, 8, 0, 0] {
             expected.extend(word.to_le_bytes());
         }
         expected.extend(0u32.to_le_bytes());
-        expected.extend(0xd024_740d_u32.to_le_bytes());
+        expected.extend(0x7717_64f4_u32.to_le_bytes());
         assert_eq!(header.encode()[..60], expected[..60]);
         assert_eq!(header.encode()[60..], expected[60..], "{:02x?}", &header.encode()[60..]);
     }

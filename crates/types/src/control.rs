@@ -5,7 +5,7 @@ use crate::Keep;
 use serde::{Deserialize, Serialize};
 
 /// Version of every byte that two processes exchange. A different one is refused by name.
-pub const WIRE_VERSION: u32 = 9;
+pub const WIRE_VERSION: u32 = 10;
 
 /// The words of a segment's control page, by index. Each has one writer.
 pub mod word {

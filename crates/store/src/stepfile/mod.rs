@@ -25,6 +25,7 @@ mod packing;
 mod place;
 mod read;
 mod scales;
+mod sorted;
 mod view;
 mod vtkhdf;
 mod write;
@@ -38,7 +39,7 @@ pub use gathered::Gathered;
 pub use hdf::{Opened, open_manifest};
 pub use inflate::Inflated;
 pub use manifest::{
-    Back, Chunks, Entry, Given, Manifest, NOBODY, Partial, Piece, Placed, StoredChunk, Within,
+    ALL, Back, Chunks, Entry, Given, Manifest, NOBODY, Partial, Piece, Placed, StoredChunk, Within,
 };
 pub use place::Hyperslab;
 use read::read_piece_to;
