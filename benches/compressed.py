@@ -1,4 +1,5 @@
-"""What compression costs and saves: a smooth and a noisy field, put with and without it, one after the other in one run.
+"""What compression costs and saves: a smooth and a noisy field, put without it, by gzip and by zstd, one after the other in
+one run.
 
 For each the size on the disk beside that of its bytes, the time until a snapshot is durable, and the time that the
 program notices. Prints a table; with --json a line of JSON behind it.
@@ -13,7 +14,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import forebay as fb
 import numpy as np
@@ -25,6 +26,7 @@ sys.path.insert(0, str(ROOT / "benches"))
 from rows import Row, figure, show  # noqa: E402
 
 PLAIN = "the same, as it is"
+WAYS: list[Literal["none", "gzip", "zstd"]] = ["none", "gzip", "zstd"]
 
 
 def fields(mib: int) -> dict[str, NDArray[np.float64]]:
@@ -42,26 +44,29 @@ def measured(place: Path, mib: int, rounds: int) -> list[Row]:
     run = fb.open(place / "compressed", buffer=f"{4 * mib}MiB")
     step = 0
     for name, field in fields(mib).items():
-        times: dict[str, list[tuple[float, float]]] = {"none": [], "gzip": []}
+        times: dict[str, list[tuple[float, float]]] = {how: [] for how in WAYS}
+        last: dict[str, int] = {}
         for _ in range(rounds):
             for how, found in times.items():
                 began = time.perf_counter()
                 with run.snapshot(step) as s:
-                    s.put("T", field, compress=None if how == "none" else "gzip")
+                    s.put("T", field, compress=how)
                 noticed = time.perf_counter() - began
                 s.wait()
                 found.append((noticed, time.perf_counter() - began))
+                last[how] = step
                 step += 1
-        pieces: list[dict[str, Any]] = json.loads(
-            run.sql("SELECT pieces FROM fb_step_data WHERE step = ?", (step - 1,))[0]["pieces"]
-        )
-        stored = sum(chunk[1] for p in pieces for chunk in p.get("chunks", {}).get("stored", []))
-        what = f"a {name} field of {mib} MiB, compressed"
-        size = (stored or field.nbytes) / field.nbytes
-        rows.append(figure("compressed", f"{what}: size", "Forebay", size, "of its bytes"))
-        for i, of in enumerate(("as the program notices it", "until it is durable")):
-            own, plain = (statistics.median(t[i] for t in times[how]) * 1e3 for how in ("gzip", "none"))
-            rows.append(figure("compressed", f"{what}: {of}", "Forebay", own, "ms", (PLAIN, plain)))
+        for how in WAYS[1:]:
+            pieces: list[dict[str, Any]] = json.loads(
+                run.sql("SELECT pieces FROM fb_step_data WHERE step = ?", (last[how],))[0]["pieces"]
+            )
+            stored = sum(chunk[1] for p in pieces for chunk in p.get("chunks", {}).get("stored", []))
+            what = f"a {name} field of {mib} MiB, by {how}"
+            size = (stored or field.nbytes) / field.nbytes
+            rows.append(figure("compressed", f"{what}: size", "Forebay", size, "of its bytes"))
+            for i, of in enumerate(("as the program notices it", "until it is durable")):
+                own, plain = (statistics.median(t[i] for t in times[one]) * 1e3 for one in (how, "none"))
+                rows.append(figure("compressed", f"{what}: {of}", "Forebay", own, "ms", (PLAIN, plain)))
     run.close()
     return rows
 

@@ -76,7 +76,8 @@ def check_described(home: Home, program: Path, run_path: Path) -> None:
         assert snap.dims("T") == snap.dims("p") == ("x", "y") and snap.dims("u") == ("x", "kind")
         assert snap.dataset("T").units == "K" and snap.dataset("x").units == "m"
         assert np.array_equal(snap["nodes"], T)
-        assert np.array_equal(snap["small"], np.arange(20_000) // 100)
+        for name in ("small", "plain", "opened"):
+            assert np.array_equal(snap[name], np.arange(20_000) // 100)
         assert snap.stats("small") == fb.Stats(0.0, 199.0, 99.5, 0)
         coords = snap.coords("T") | snap.coords("u")
         assert coords["x"].tolist() == [0.0, 0.25, 0.5, 0.75, 1.0, 1.25] and coords["y"].tolist() == [
@@ -96,6 +97,7 @@ def check_described(home: Home, program: Path, run_path: Path) -> None:
         assert run.attrs["z"] == 1.5 - 2j and math.isnan(run.table("bodies").attrs["nan"])
     with h5py.File(run_path / "steps" / "0000000001.h5") as f:
         assert f["small"].compression == "gzip" and (f["small"][()] == np.arange(20_000) // 100).all()
+        assert f["plain"].chunks is None and f["opened"].id.get_create_plist().get_filter(1)[0] == 32015
     with xr.open_dataset(run_path / "steps" / "0000000001.h5", engine="h5netcdf") as ds:
         assert float(ds["T"].sel(x=0.5, y=12.0)) == T[2, 1] and ds["x"].attrs["units"] == "m"
         assert float(ds["u"].sel(x=0.5)[1]) == T[2, 1] and ds["T"].attrs["sigma"] == 0.5

@@ -61,6 +61,7 @@ def in_python(run: fb.Run, step: int) -> None:
         )
         p[:] = P
         s.particles("ions", {"x": PX}, offset=0, shape=5, as_dtype="f4")
+        s.particles("ranked", {"x": PX}, id=ID[::-1], offset="append", sort_by="id", compress="zstd")
         s.put("coarse", PX, as_dtype="f2")
         s.put("short", ID, as_dtype="i1")
         s.mesh("line", PX, as_dtype="f4", dims="s", spacing=0.5)

@@ -8,7 +8,7 @@ import signal
 import sqlite3
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import forebay as fb
 import h5py
@@ -151,9 +151,12 @@ def test_pieces_of_ranks_are_compressed_each_and_make_one_array(run_dir: Path, p
     command("verify", run_dir)
 
 
-def test_every_byte_of_a_chunk_that_flipped_is_seen_and_named(run_dir: Path) -> None:
-    with fb.open(run_dir, buffer="32MiB") as run, run.snapshot(3) as s:
-        s.put("T", smooth(), compress="gzip")
+@pytest.mark.parametrize("how", ["gzip", "zstd"])
+def test_every_byte_of_a_chunk_that_flipped_is_seen_and_named(
+    run_dir: Path, how: Literal["gzip", "zstd"]
+) -> None:
+    with fb.open(run_dir, buffer="32MiB", compress=how) as run, run.snapshot(3) as s:
+        s.put("T", smooth())
     file = step_file(run_dir, 3)
     content = file.read_bytes()
     where = [
@@ -162,7 +165,7 @@ def test_every_byte_of_a_chunk_that_flipped_is_seen_and_named(run_dir: Path) -> 
         for at in range(offset, offset + size)
     ]
     with fb.open(run_dir, "r") as run:
-        for n, at in where[:: len(where) // 200]:
+        for n, at in where[:: len(where) // 100]:
             damaged = bytearray(content)
             damaged[at] ^= 1 << (at % 8)
             file.write_bytes(damaged)
@@ -174,6 +177,84 @@ def test_every_byte_of_a_chunk_that_flipped_is_seen_and_named(run_dir: Path) -> 
             run.snapshots.at(3)["T"]
         file.write_bytes(content)
         assert (run.snapshots.at(3)["T"] == smooth()).all()
+
+
+def test_zstd_is_read_by_everything_here_and_others_are_told_that_they_lack_it(
+    run_dir: Path, tmp_path: Path
+) -> None:
+    field = smooth()
+    with fb.open(run_dir, buffer="32MiB") as run:
+        for step in range(2):
+            with run.snapshot(step) as s:
+                s.put("T", field, units="K", compress="zstd")
+                s.put("G", field, compress="gzip")
+                s.put("half", field[:150], offset=(0, 0, 0), shape=SHAPE, fill=7, compress="zstd")
+        s.wait(60)
+        assert run.stats()["uncompressed_bytes"] == 0
+        copy = run.restart()
+        assert copy is not None and (copy["T"] == field).all()
+    assert sum(c[1] for c in chunks(run_dir, 0, "T")) < field.nbytes / 3
+    with h5py.File(step_file(run_dir, 0)) as f:
+        plist = f["T"].id.get_create_plist()
+        assert [plist.get_filter(n)[0] for n in range(2)] == [2, 32015]
+        offset, size = chunks(run_dir, 0, "T")[0][:2]
+        with pytest.raises(OSError):
+            f["T"][()]
+    # A frame of Zstandard, of a known size, with its checksum.
+    frame = step_file(run_dir, 0).read_bytes()[offset : offset + size]
+    assert frame[:4] == b"\x28\xb5\x2f\xfd" and frame[4] & 0b100 and frame[4] & 0b1110_0000
+    with fb.open(run_dir, "r") as run:
+        last = run.snapshots[-1]
+        assert (last["T"] == field).all() and (last.get("T", np.s_[::7, 3]) == field[::7, 3]).all()
+        assert (last["half"][:150] == field[:150]).all() and (last["half"][150:] == 7).all()
+        assert (run.series("T", sel=np.s_[100:110, 2, 3]) == field[100:110, 2, 3]).all()
+        assert last.stats("T") == last.stats("G")
+    command("verify", run_dir)
+    command("diff", f"{run_dir}@0", f"{run_dir}@1")
+    command("export", run_dir, "T", "--to", "netcdf", "-o", tmp_path / "out.nc")
+    with h5py.File(tmp_path / "out.nc") as f:
+        assert (f["T"][1] == field).all()
+    said = command("import", step_file(run_dir, 0), tmp_path / "in", status=1)
+    assert "HDF5's filter zstd (32015, in Python's package hdf5plugin), which is not here" in said
+    assert (
+        '"G": it is compressed by HDF5\'s filter gzip (1), which' in said and '"half": data sets that' in said
+    )
+
+
+def test_a_run_is_opened_with_a_compression_that_each_put_may_take_back(run_dir: Path) -> None:
+    field = smooth()
+    with fb.open(run_dir, buffer="64MiB", compress="gzip") as run, run.snapshot(0) as s:
+        s.put("T", field)
+        s.put("plain", field, compress="none")
+        s.put("other", field, compress="zstd")
+        s.put("text", "a" * 100_000)
+        s.put("nodes", field, offset=(0, 0, 0), shape=SHAPE, overlap="last")
+        s.put("few", field[0, 0])
+        s.allocate("room", SHAPE)[...] = field
+        s.mesh("E", {"x": field}, dims=("i", "j", "k"))
+        s.particles("e", field.ravel(), weighting=field.ravel())
+        run.put("set", field)
+    found = {}
+    with h5py.File(step_file(run_dir, 0)) as f:
+        for name in (
+            "T",
+            "plain",
+            "other",
+            "text",
+            "nodes",
+            "few",
+            "room",
+            "E_x",
+            "e/position",
+            "e/weighting",
+        ):
+            plist = f[name].id.get_create_plist()
+            found[name] = plist.get_filter(1)[0] if plist.get_nfilters() else None
+    packed = dict.fromkeys(("T", "room", "E_x", "e/position", "e/weighting"), 1)
+    assert found == packed | {"other": 32015} | dict.fromkeys(("plain", "text", "nodes", "few"))
+    for mode, client in (("r", False), ("r+", True)):
+        with pytest.raises(fb.BadArgument, match='compress = "gzip" says how snapshots are written'):
+            fb.open(run_dir, mode, client=client, compress="gzip")  # type: ignore[arg-type]
 
 
 def test_what_was_acknowledged_of_compressed_steps_is_there_after_a_kill(run_dir: Path, place: Place) -> None:

@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 import forebay as fb
+import numpy as np
 import pytest
 from conftest import Agent, Place, until
 from lines import SlowLine
@@ -27,6 +28,8 @@ try:
                     block = np.full(10_000 if first % 40_000 == 0 else 30_000, 100.0 * step + rank)
                     s.put("x", block, offset=[first], shape=[size * 40_000], units="m")
                 s.put("p", np.full((rank + 1) * 10, float(step)), offset="append")
+                ids = np.arange(2000)[::-1] * size + rank
+                s.particles("e", ids + 0.5 * step, id=ids, offset="append", sort_by="id")
                 if rank == 0:
                     s.put("whole/n", np.arange(3.0))
             run.put(f"small/{rank}/{step}", float(step))
@@ -50,6 +53,8 @@ def steps_are_whole(path: Path, ranks: int) -> None:
             assert kept["x"].shape == (40_000 * ranks,)
             assert kept["p"].shape == (10 * sum(range(1, ranks + 1)),)
             assert (kept["p"] == step).all()
+            assert (kept["e/id"] == np.arange(2000 * ranks)).all()
+            assert (kept["e/position"] == kept["e/id"] + 0.5 * step).all()
             assert kept["whole/n"].tolist() == [0.0, 1.0, 2.0]
         for rank in range(ranks):
             for step in range(STEPS):

@@ -289,6 +289,9 @@ typedef struct {
        so many of one layout follow each other before the newest one. NULL and "auto": 1,000. Another number as "100", and
        "no": none are. Those with meshes or particles stay as they are, for programs that read openPMD. */
     const char *pack;
+    /* How arrays of this rank's snapshots are compressed that do not say it themselves: "gzip", "zstd", as
+       fb_piece_opts.compress; NULL: not. */
+    const char *compress;
 } fb_open_opts;
 
 /* Figures of a run. What a figure means when there is none yet stands beside it. */
@@ -619,7 +622,8 @@ typedef struct {
     const fb_array *fill;
     /* "gzip": chunks of about a megabyte are compressed behind the program's back, by threads that run when nobody else
        wants the processor; every reader of HDF5 reads them. What does not become smaller by a twentieth, and less than
-       64 KiB, is kept as it is. Not together with overlap. NULL: no. */
+       64 KiB, is kept as it is. "zstd": faster; netCDF reads it, and h5py with the package hdf5plugin. "none": not. Not
+       together with overlap. NULL: as fb_open_opts.compress says. */
     const char *compress;
     /* Keeps the array with less precision: FB_F64 as FB_F32 or FB_F16, FB_F32 as FB_F16, FB_C128 as FB_C64, and integers as
        shorter ones, if every value is one of these (FB_BAD_ARGUMENT names the first that is not). 0: as it is. It is converted
@@ -734,7 +738,20 @@ typedef struct {
     const char *attrs;
     /* Keeps an array with less precision, as fb_piece_opts.as_dtype does; 0: as it is. */
     fb_dtype as_dtype;
+    /* How it is compressed, as fb_piece_opts.compress says; NULL: as fb_open_opts.compress does. */
+    const char *compress;
 } fb_record;
+
+/* What may go with a species of particles. Zero is the default of every member. */
+typedef struct {
+    /* sizeof(fb_particles_opts). */
+    size_t size;
+    /* A record that is an integer for each particle, such as "id": in the file of the step the particles of all ranks lie in
+       its order, whichever rank has them; equal ones in the order of ranks. Their arrays have the attribute "sorted_by". A
+       species of more than a quarter of the ranks' buffers lies in the order of ranks, and the array "NAME/order" has the
+       indices that put it in order. All ranks say the same. NULL: in the order of ranks. */
+    const char *sort_by;
+} fb_particles_opts;
 
 /* Copies a field on a regular mesh into the snapshot: readers of openPMD, VTK and ParaView find it in the file of the step.
 
@@ -772,9 +789,19 @@ fb_status fb_snapshot_particles(fb_snapshot *snapshot,
                                 const int64_t *offset,
                                 const int64_t *global);
 
+/* As fb_snapshot_particles, in an order that `opts` says; NULL: none. */
+fb_status fb_snapshot_particles_with(fb_snapshot *snapshot,
+                                     const char *name,
+                                     const fb_record *records,
+                                     int nrecords,
+                                     const int64_t *offset,
+                                     const int64_t *global,
+                                     const fb_particles_opts *opts);
+
 /* A place in the buffer for a `record` of a species of particles, or for one `component` of it (NULL: the whole record),
    to be filled in place, as fb_snapshot_allocate gives it; `opts` says units and attrs. All else as for
-   fb_snapshot_particles, which takes the records that are one number for all. */
+   fb_snapshot_particles, which takes the records that are one number for all, and in whose order these lie, too, if the
+   species was put with one before. */
 fb_status fb_snapshot_allocate_particles(fb_snapshot *snapshot,
                                          const char *name,
                                          const char *record,

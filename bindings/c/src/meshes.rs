@@ -1,12 +1,13 @@
 //! Meshes and species of particles of a snapshot being taken.
 
 use std::ffi::{c_char, c_int};
+use std::ptr;
 
 use forebay::{Component, Error, Grid, ParticleRecord, Result};
 
 use crate::arrays::{Given, fb_array};
 use crate::fault::{fb_status, status};
-use crate::given;
+use crate::given::{self, Sized0};
 use crate::handle;
 use crate::kinds::{fb_dtype, fb_snapshot};
 use crate::snapshot::{Said, fb_piece_opts, lend, place};
@@ -40,7 +41,25 @@ pub struct fb_record {
     pub attrs: *const c_char,
     /// Keeps an array with less precision, as fb_piece_opts.as_dtype does; 0: as it is.
     pub as_dtype: fb_dtype,
+    /// How it is compressed, as fb_piece_opts.compress says; NULL: as fb_open_opts.compress does.
+    pub compress: *const c_char,
 }
+
+/// What may go with a species of particles. Zero is the default of every member.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fb_particles_opts {
+    /// sizeof(fb_particles_opts).
+    pub size: usize,
+    /// A record that is an integer for each particle, such as "id": in the file of the step the particles of all ranks lie in
+    /// its order, whichever rank has them; equal ones in the order of ranks. Their arrays have the attribute "sorted_by". A
+    /// species of more than a quarter of the ranks' buffers lies in the order of ranks, and the array "NAME/order" has the
+    /// indices that put it in order. All ranks say the same. NULL: in the order of ranks.
+    pub sort_by: *const c_char,
+}
+
+// SAFETY: a number and a pointer, the size first.
+unsafe impl Sized0 for fb_particles_opts {}
 
 /// A name that may be left out.
 fn named<'a>(name: *const c_char, what: &str) -> Result<&'a str> {
@@ -127,8 +146,24 @@ pub extern "C" fn fb_snapshot_particles(
     offset: *const i64,
     global: *const i64,
 ) -> fb_status {
+    fb_snapshot_particles_with(snapshot, name, records, nrecords, offset, global, ptr::null())
+}
+
+/// As fb_snapshot_particles, in an order that `opts` says; NULL: none.
+#[unsafe(no_mangle)]
+pub extern "C" fn fb_snapshot_particles_with(
+    snapshot: *mut fb_snapshot,
+    name: *const c_char,
+    records: *const fb_record,
+    nrecords: c_int,
+    offset: *const i64,
+    global: *const i64,
+    opts: *const fb_particles_opts,
+) -> fb_status {
     status(|| {
         let object = handle::get(snapshot)?;
+        let opts = given::options(opts, "fb_particles_opts")?;
+        let sort_by = given::optional_text(opts.sort_by, "sort_by")?;
         let name = given::text(name, "name")?;
         let given = given::slice(records, nrecords.into(), "records")?;
         let place = place(1, offset, global)?;
@@ -141,7 +176,8 @@ pub extern "C" fn fb_snapshot_particles(
                 called,
                 component,
                 values,
-                Said::of_record(r.units, r.attrs, r.as_dtype, values.meta.dtype).map_err(within)?,
+                Said::of_record((r.units, r.attrs, r.compress), r.as_dtype, values.meta.dtype)
+                    .map_err(within)?,
             ))
         };
         let parts = given.iter().map(of).collect::<Result<Vec<_>>>()?;
@@ -150,13 +186,14 @@ pub extern "C" fn fb_snapshot_particles(
             Ok(ParticleRecord { name, component, view, options: said.options(place)? })
         });
         let records = records.collect::<Result<Vec<_>>>()?;
-        object.taken()?.0.particles(name, &records)
+        object.taken()?.0.particles(name, &records, sort_by)
     })
 }
 
 /// A place in the buffer for a `record` of a species of particles, or for one `component` of it (NULL: the whole record),
 /// to be filled in place, as fb_snapshot_allocate gives it; `opts` says units and attrs. All else as for
-/// fb_snapshot_particles, which takes the records that are one number for all.
+/// fb_snapshot_particles, which takes the records that are one number for all, and in whose order these lie, too, if the
+/// species was put with one before.
 #[unsafe(no_mangle)]
 pub extern "C" fn fb_snapshot_allocate_particles(
     snapshot: *mut fb_snapshot,

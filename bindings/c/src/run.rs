@@ -4,7 +4,9 @@ use std::ffi::{c_char, c_int};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use forebay::{Code, Elsewhere, Error, Keep, LateErrors, Mode, OpenOptions, Result, Run, WhenFull};
+use forebay::{
+    Code, Compression, Elsewhere, Error, Keep, LateErrors, Mode, OpenOptions, Result, Run, WhenFull,
+};
 
 use crate::fault::{fb_status, status};
 use crate::given::{self, Sized0};
@@ -51,6 +53,9 @@ pub struct fb_open_opts {
     /// so many of one layout follow each other before the newest one. NULL and "auto": 1,000. Another number as "100", and
     /// "no": none are. Those with meshes or particles stay as they are, for programs that read openPMD.
     pub pack: *const c_char,
+    /// How arrays of this rank's snapshots are compressed that do not say it themselves: "gzip", "zstd", as
+    /// fb_piece_opts.compress; NULL: not.
+    pub compress: *const c_char,
 }
 
 // SAFETY: numbers and pointers, the size first.
@@ -116,6 +121,9 @@ fn open_options(opts: &fb_open_opts) -> Result<OpenOptions> {
     }
     if let Some(pack) = given::optional_text(opts.pack, "pack")? {
         options.pack = Some(forebay::parse_pack(pack)?);
+    }
+    if let Some(compress) = given::optional_text(opts.compress, "compress")? {
+        options.compress = Compression::parse(compress)?;
     }
     if let Some(program) = given::optional_text(opts.program, "program")? {
         options.program = Some(program.to_owned());

@@ -117,7 +117,8 @@ pub struct fb_piece_opts {
     pub fill: *const fb_array,
     /// "gzip": chunks of about a megabyte are compressed behind the program's back, by threads that run when nobody else
     /// wants the processor; every reader of HDF5 reads them. What does not become smaller by a twentieth, and less than
-    /// 64 KiB, is kept as it is. Not together with overlap. NULL: no.
+    /// 64 KiB, is kept as it is. "zstd": faster; netCDF reads it, and h5py with the package hdf5plugin. "none": not. Not
+    /// together with overlap. NULL: as fb_open_opts.compress says.
     pub compress: *const c_char,
     /// Keeps the array with less precision: FB_F64 as FB_F32 or FB_F16, FB_F32 as FB_F16, FB_C128 as FB_C64, and integers as
     /// shorter ones, if every value is one of these (FB_BAD_ARGUMENT names the first that is not). 0: as it is. It is converted
@@ -133,7 +134,7 @@ unsafe impl Sized0 for fb_piece_opts {}
 pub struct Said<'a> {
     units: Cow<'a, str>,
     overlap: Option<Overlap>,
-    compress: Option<Compression>,
+    compress: Option<Option<Compression>>,
     description: Description,
     coordinates: Vec<Coordinate<'a>>,
     points: [(&'static str, *const f64); 3],
@@ -148,13 +149,12 @@ impl<'a> Said<'a> {
 
     /// Of a record of particles, which has no more.
     pub fn of_record(
-        units: *const c_char,
-        attrs: *const c_char,
+        (units, attrs, compress): (*const c_char, *const c_char, *const c_char),
         as_dtype: fb_dtype,
         dtype: DType,
     ) -> Result<Said<'a>> {
         let none = given::options(ptr::null(), "fb_piece_opts")?;
-        Said::checked(fb_piece_opts { units, attrs, as_dtype, ..none }, dtype)
+        Said::checked(fb_piece_opts { units, attrs, compress, as_dtype, ..none }, dtype)
     }
 
     fn checked(opts: fb_piece_opts, dtype: DType) -> Result<Said<'a>> {
@@ -186,7 +186,7 @@ impl<'a> Said<'a> {
         Ok(Said {
             units,
             overlap: Overlap::parse(given::optional_text(opts.overlap, "overlap")?.unwrap_or("refuse"))?,
-            compress: Compression::parse(given::optional_text(opts.compress, "compress")?.unwrap_or("none"))?,
+            compress: given::optional_text(opts.compress, "compress")?.map(Compression::parse).transpose()?,
             description,
             coordinates: coords.iter().map(coordinate).collect::<Result<_>>()?,
             points: [("spacing", opts.spacing), ("origin", opts.origin), ("position", opts.position)],
@@ -471,9 +471,10 @@ pub extern "C" fn fb_constant(
         let name = given::text(name, "name")?;
         let given = Given::of(array, "array")?;
         let said = Said::of(opts, given.meta.dtype)?.plain()?.in_place()?;
-        if said.overlap.is_some() || !said.coordinates.is_empty() || said.description.filled.is_some() {
+        let places = said.overlap.is_some() || !said.coordinates.is_empty();
+        if places || said.compress.is_some() || said.description.filled.is_some() {
             return Err(Error::bad(format!(
-                "the constant {name:?} is given as a whole: it has units, dims and attrs, and no coords, overlap or fill"
+                "the constant {name:?} is given as a whole: it has units, dims and attrs, and no coords, overlap, fill or compress"
             )));
         }
         let description = Some(&said.description).filter(|d| !d.is_empty());

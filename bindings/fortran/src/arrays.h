@@ -114,6 +114,7 @@ typedef struct {
     char name[FB_NAME_ROOM];
     char component[FB_NAME_ROOM];
     char units[FB_NAME_ROOM];
+    char compress[FB_NAME_ROOM];
     int as_dtype; /* 0: as it is */
     argument values;
 } particle_record;

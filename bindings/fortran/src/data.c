@@ -416,8 +416,9 @@ fb_status fbf_snapshot_mesh(fb_snapshot *snapshot, const char *name, const mesh_
 }
 
 fb_status fbf_snapshot_particles(fb_snapshot *snapshot, const char *name, const particle_record *records, int count, int where,
-                                 const int64_t *offset, const int64_t *global)
+                                 const int64_t *offset, const int64_t *global, const char *sort_by)
 {
+    const fb_particles_opts opts = {.size = sizeof opts, .sort_by = sort_by};
     fb_record *made = calloc((size_t)count + 1, sizeof *made);
     struct passed *passed = calloc((size_t)count + 1, sizeof *passed);
     fb_status status = made && passed ? FB_OK : refuse(FB_FULL, "there is no memory for %d records", count);
@@ -425,10 +426,11 @@ fb_status fbf_snapshot_particles(fb_snapshot *snapshot, const char *name, const 
         const particle_record *one = &records[i];
         status = one_of_several(one->name, &one->values, &passed[i]);
         made[i] = (fb_record){.name = one->name, .component = one->component, .values = &passed[i].array, .units = one->units,
-                              .as_dtype = (fb_dtype)one->as_dtype};
+                              .as_dtype = (fb_dtype)one->as_dtype, .compress = *one->compress ? one->compress : NULL};
     }
     if (status == FB_OK)
-        status = fb_snapshot_particles(snapshot, name, made, count, offset_of(where, offset), where == BLOCK ? global : NULL);
+        status = fb_snapshot_particles_with(snapshot, name, made, count, offset_of(where, offset),
+                                            where == BLOCK ? global : NULL, &opts);
     for (int i = 0; i < count && passed; i++)
         pass_free(&passed[i]);
     free(passed);

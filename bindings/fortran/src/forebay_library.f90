@@ -277,6 +277,13 @@ module forebay_library
       integer(c_int), value :: nrecords
       integer(c_int64_t), intent(in), optional :: offset(*), global(*)
     end function lib_snapshot_particles
+    integer(c_int) function lib_snapshot_particles_with(snapshot, name, records, nrecords, offset, global, opts) &
+        bind(c, name='fb_snapshot_particles_with')
+      import
+      type(c_ptr), value :: snapshot, name, records, opts
+      integer(c_int), value :: nrecords
+      integer(c_int64_t), intent(in), optional :: offset(*), global(*)
+    end function lib_snapshot_particles_with
     integer(c_int) function lib_snapshot_allocate_particles(snapshot, name, record, component, array, offset, global, opts) &
         bind(c, name='fb_snapshot_allocate_particles')
       import

@@ -71,22 +71,24 @@ contains
 
   !> Copies a species of particles into a snapshot: readers of openPMD, VTK and ParaView find it in the file of the step. The
   !> component x of the record position of electrons is the array electrons/position/x of the snapshot. Each rank gives its
-  !> own: with append, or with offset, the index of its first one, and global, the number of all.
-  subroutine fb_snapshot_particles(snapshot, name, records, offset, global, append, stat, errmsg)
+  !> own: with append, or with offset, the index of its first one, and global, the number of all. With sort_by, a record of
+  !> integers, the particles of all ranks lie in its order in the file, as fb_particles_opts says in C.
+  subroutine fb_snapshot_particles(snapshot, name, records, offset, global, append, sort_by, stat, errmsg)
     type(fb_snapshot), intent(in) :: snapshot
     character(len=*), intent(in) :: name
     type(fb_particle_record), intent(in) :: records(:)
     class(*), intent(in), optional :: offset, global
     logical, intent(in), optional :: append
+    character(len=*), intent(in), optional :: sort_by
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
-    character(kind=c_char), allocatable, target :: c_name(:)
+    character(kind=c_char), allocatable, target :: c_name(:), c_sort_by(:)
     integer(c_int64_t), target :: c_offset(1), c_global(1)
     type(c_ptr) :: at, of
     integer(c_int) :: place, status
     status = place_of_particles(offset, global, append, c_offset, c_global, at, of, place)
     if (status == FB_OK) status = fbf_snapshot_particles(id(snapshot%at), text(name, c_name), records, size(records), place, &
-        at, of)
+        at, of, text(sort_by, c_sort_by))
     call settle(status, stat, errmsg)
   end subroutine fb_snapshot_particles
 end module forebay_meshes

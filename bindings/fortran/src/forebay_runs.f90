@@ -34,17 +34,17 @@ contains
   !> Opens a run by its name or path; `mode` is r, r+, a, w or x, as in C. A `client` is none of the ranks and writes
   !> beside them.
   subroutine fb_run_open(place, mode, run, buffer, full, late, rank, ranks, scratch, program, &
-      elsewhere, keep, client, stat, errmsg, pack)
+      elsewhere, keep, client, stat, errmsg, pack, compress)
     character(len=*), intent(in) :: place, mode
     type(fb_run), intent(inout) :: run
     class(*), intent(in), optional :: buffer
-    character(len=*), intent(in), optional :: full, late, program, elsewhere, keep, pack
+    character(len=*), intent(in), optional :: full, late, program, elsewhere, keep, pack, compress
     integer, intent(in), optional :: rank, ranks
     logical, intent(in), optional :: scratch, client
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
     character(kind=c_char), allocatable, target :: c_place(:), c_mode(:), c_full(:), c_late(:), c_program(:), &
-      c_elsewhere(:), c_keep(:), c_pack(:)
+      c_elsewhere(:), c_keep(:), c_pack(:), c_compress(:)
     type(lib_open_opts_struct), target :: opts
     type(c_ptr) :: made
     integer(c_int) :: status
@@ -55,6 +55,7 @@ contains
     opts%elsewhere = text(elsewhere, c_elsewhere)
     opts%keep = text(keep, c_keep)
     opts%pack = text(pack, c_pack)
+    opts%compress = text(compress, c_compress)
     if (present(rank)) opts%rank = rank
     if (present(ranks)) opts%ranks = ranks
     if (present(scratch)) opts%scratch = merge(1, 0, scratch)

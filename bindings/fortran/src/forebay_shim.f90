@@ -48,6 +48,7 @@ module forebay_shim
   type, bind(c) :: fb_particle_record
     character(kind=c_char) :: name(FB_NAME_ROOM) = c_null_char, component(FB_NAME_ROOM) = c_null_char
     character(kind=c_char) :: units(FB_NAME_ROOM) = c_null_char
+    character(kind=c_char) :: compress(FB_NAME_ROOM) = c_null_char
     integer(c_int) :: as_dtype = 0
     type(fb_arg) :: values
   end type fb_particle_record
@@ -121,9 +122,9 @@ module forebay_shim
       type(said_of_array), intent(in) :: said
       integer(c_int) :: status
     end function fbf_snapshot_mesh
-    function fbf_snapshot_particles(snapshot, name, records, count, place, offset, global) bind(c) result(status)
+    function fbf_snapshot_particles(snapshot, name, records, count, place, offset, global, sort_by) bind(c) result(status)
       import
-      type(c_ptr), value :: snapshot, name, offset, global
+      type(c_ptr), value :: snapshot, name, offset, global, sort_by
       type(fb_particle_record), intent(in) :: records(*)
       integer(c_int), value :: count, place
       integer(c_int) :: status

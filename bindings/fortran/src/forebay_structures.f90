@@ -30,6 +30,7 @@ module forebay_structures
     type(c_ptr) :: keep = c_null_ptr
     integer(c_int) :: client = 0
     type(c_ptr) :: pack = c_null_ptr
+    type(c_ptr) :: compress = c_null_ptr
   end type lib_open_opts_struct
 
   type, public, bind(c) :: fb_stats
@@ -128,7 +129,13 @@ module forebay_structures
     type(c_ptr) :: units = c_null_ptr
     type(c_ptr) :: attrs = c_null_ptr
     integer(c_int) :: as_dtype = 0
+    type(c_ptr) :: compress = c_null_ptr
   end type lib_record_struct
+
+  type, public, bind(c) :: lib_particles_opts_struct
+    integer(c_size_t) :: size = 0
+    type(c_ptr) :: sort_by = c_null_ptr
+  end type lib_particles_opts_struct
 
   type, public, bind(c) :: lib_checkpoint_info_struct
     character(kind=c_char) :: tag(256) = c_null_char

@@ -1,8 +1,8 @@
 //! A run, as the Python class of the same name needs it. Descriptors travel as JSON text.
 
 use forebay::{
-    Array, Column, ConstantOptions, Description, Elsewhere, Keep, LateErrors, Level, Mode, OpenOptions,
-    Order, PutOptions, Selection, SeriesOptions, Slice, TableOptions, Target, WhenFull,
+    Array, Column, Compression, ConstantOptions, Description, Elsewhere, Keep, LateErrors, Level, Mode,
+    OpenOptions, Order, PutOptions, Selection, SeriesOptions, Slice, TableOptions, Target, WhenFull,
 };
 use pyo3::prelude::*;
 use serde_json::{Map, Value};
@@ -78,7 +78,7 @@ fn values(args: &[Bound<'_, PyAny>]) -> PyResult<Vec<Value>> {
 #[pymethods]
 impl Run {
     #[new]
-    #[pyo3(signature = (place, mode, buffer, full, late, rank, size, scratch, program, elsewhere, keep, client, pack))]
+    #[pyo3(signature = (place, mode, buffer, full, late, rank, size, scratch, program, elsewhere, keep, client, pack, compress))]
     #[expect(clippy::too_many_arguments, reason = "one for each option of `open`")]
     fn new(
         py: Python<'_>,
@@ -95,6 +95,7 @@ impl Run {
         keep: Option<&str>,
         client: bool,
         pack: Option<&str>,
+        compress: Option<&str>,
     ) -> PyResult<Run> {
         let raise = |e| errors::raise(py, &e);
         let options = OpenOptions {
@@ -109,6 +110,7 @@ impl Run {
             keep: keep.map(Keep::parse).transpose().map_err(raise)?,
             client,
             pack: pack.map(forebay::parse_pack).transpose().map_err(raise)?,
+            compress: compress.map(Compression::parse).transpose().map_err(raise)?.flatten(),
         };
         let mode = Mode::parse(mode).map_err(raise)?;
         let late = options.late;

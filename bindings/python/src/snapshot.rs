@@ -66,16 +66,17 @@ impl Drop for Snapshot {
 }
 
 /// Where this rank's array lies: whether it is behind those of lower ranks; its offset and the extents of the whole; the
-/// rule where pieces meet; how it is compressed. Nothing given is the whole.
-type Where = (bool, Option<Vec<u64>>, Option<Vec<u64>>, String, String);
+/// rule where pieces meet; how it is compressed, if that is said. Nothing given is the whole.
+type Where = (bool, Option<Vec<u64>>, Option<Vec<u64>>, String, Option<String>);
 
-/// Where an array lies, and how it is compressed.
-type Placing = (Place, Option<Compression>);
+/// Where an array lies, and how it is compressed, if that is said.
+type Placing = (Place, Option<Option<Compression>>);
 
 fn place(py: Python<'_>, (append, offset, global, overlap, compress): Where) -> PyResult<Placing> {
     let shape = |extents: &[u64]| Shape::new(extents).map_err(|e| errors::raise(py, &e));
     let over = Overlap::parse(&overlap).map_err(|e| errors::raise(py, &e))?;
-    let compress = Compression::parse(&compress).map_err(|e| errors::raise(py, &e))?;
+    let compress = compress.as_deref().map(Compression::parse).transpose();
+    let compress = compress.map_err(|e| errors::raise(py, &e))?;
     let place = match (append, offset, global) {
         (_, Some(offset), Some(global)) => {
             let (offset, global) = (shape(&offset)?, shape(&global)?);
@@ -271,6 +272,7 @@ impl Snapshot {
         name: &str,
         records: Vec<GivenRecord<'py>>,
         at: Where,
+        sort_by: Option<&str>,
     ) -> PyResult<()> {
         let place = place(py, at)?;
         let part = |(record, component, value, units, said, as_dtype): GivenRecord<'py>| {
@@ -287,7 +289,7 @@ impl Snapshot {
             Ok(ParticleRecord { name: record, component, view, options: p.options.with(&[]) })
         });
         let records = records.collect::<PyResult<Vec<_>>>()?;
-        released(py, || self.inner.particles(name, &records))
+        released(py, || self.inner.particles(name, &records, sort_by))
     }
 
     #[pyo3(signature = (name, array, units, at, said))]

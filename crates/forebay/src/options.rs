@@ -7,7 +7,7 @@ use forebay_link::net::Address;
 use forebay_types::control::{Elsewhere, LateErrors, WhenFull};
 use forebay_types::file::SCRATCH_BYTES;
 use forebay_types::limits::BUFFER_BYTES;
-use forebay_types::{Code, Error, Keep, Result};
+use forebay_types::{Code, Compression, Error, Keep, Result};
 
 /// Options of [`crate::open`]; the default serves a laptop.
 #[derive(Clone, Debug)]
@@ -40,6 +40,8 @@ pub struct OpenOptions {
     /// How many small snapshots of one layout are put together by themselves, as [`parse_pack`](crate::parse_pack) reads it;
     /// 0: none are. 1,000 when not given.
     pub pack: Option<u64>,
+    /// How arrays of this rank's snapshots are compressed that do not say it themselves.
+    pub compress: Option<Compression>,
 }
 
 impl Default for OpenOptions {
@@ -56,6 +58,7 @@ impl Default for OpenOptions {
             client: false,
             keep: None,
             pack: None,
+            compress: None,
         }
     }
 }

@@ -64,6 +64,13 @@ pub fn open(place: &str, mode: Mode, mut options: OpenOptions) -> Result<Run> {
         RunPlace::Here(dir) => (dir, None),
         RunPlace::There(remote) => (PathBuf::from(&remote.url), Some(remote)),
     };
+    if let Some(compress) = options.compress.filter(|_| !mode.writes() || options.client) {
+        return Err(Error::bad(format!(
+            "compress = {:?} says how snapshots are written, and {} takes none; leave it out",
+            compress.name(),
+            if options.client { "a client" } else { "a run that is opened with mode \"r\"" }
+        )));
+    }
     if !mode.writes() && !options.client {
         if let Some(keep) = &options.keep {
             let keep = keep.to_string();
@@ -90,6 +97,7 @@ pub fn open(place: &str, mode: Mode, mut options: OpenOptions) -> Result<Run> {
         Some(remote) => (crate::owner::session_from_afar(remote, mode, &options, rank_and_size)?, None),
     };
     session.on_late(options.late, None);
+    options.compress.into_iter().for_each(|how| session.compress(how));
     let last = session.opened().last_step;
     let run = Run::new(dir, remote, rank_and_size, Some(session), owner);
     if let Some(keep) = options.keep {

@@ -16,7 +16,9 @@
 //! ```
 
 use crate::attribute_array::{attribute_among, attribute_in};
-use crate::{ArrayMeta, Code, Compression, DType, Error, Mesh, Name, Number, Result, Shape, Species, limits};
+use crate::{
+    ArrayMeta, Code, Compression, DType, Error, Mesh, Name, Number, Result, Shape, SortBy, Species, limits,
+};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
@@ -48,6 +50,9 @@ pub struct Description {
     /// How its chunks are to be compressed; said before its bytes come, and no part of what it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compress: Option<Compression>,
+    /// Of a record of particles that are to lie in an order; said before its bytes come, and no part of what it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sort: Option<SortBy>,
     /// Said of a constant of the run, of which the step has no bytes: where these are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub constant: Option<Box<Elsewhere>>,

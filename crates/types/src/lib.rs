@@ -66,7 +66,7 @@ pub use dtype::{DType, ElementKind, to_odd};
 pub use element::Element;
 pub use error::{CODES, Code, CodeInfo, Error, Result};
 pub use keep::Keep;
-pub use mesh::{Constant, Mesh, Species, uniform};
+pub use mesh::{Constant, Mesh, SortBy, Species, uniform};
 pub use name::Name;
 pub use signature::{Param, Signature, Way};
 pub use stats::{Stats, Tally};

@@ -41,6 +41,30 @@ pub struct Species {
     pub constants: BTreeMap<String, Constant>,
 }
 
+/// How the particles of a species lie in the file of a step, whichever rank has them: in the order of a record of theirs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SortBy {
+    /// The species.
+    pub species: String,
+    /// The record, an integer for each particle.
+    pub record: String,
+}
+
+impl SortBy {
+    /// The array of the record.
+    pub fn array(&self) -> String {
+        format!("{}/{}", self.species, self.record)
+    }
+
+    /// The array of the indices that put the particles in that order, where they do not lie so.
+    pub fn index(&self) -> String {
+        format!("{}/{}", self.species, SortBy::INDEX)
+    }
+
+    /// What that array is called in the group of the species.
+    pub const INDEX: &str = "order";
+}
+
 /// A number with its unit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Constant {

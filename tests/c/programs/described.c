@@ -35,6 +35,9 @@ static void take(fb_run *run)
     const fb_piece_opts shared = { .size = sizeof shared, .overlap = "equal" }, wrong = { .size = sizeof wrong, .overlap = "mean" };
     const fb_piece_opts packed = { .size = sizeof packed, .compress = "gzip" }, zip = { .size = sizeof zip, .compress = "zip" };
     OK(fb_snapshot_put_with(s, "small", FB_DENSE(steps, FB_F64, 20000), NULL, NULL, &packed));
+    const fb_piece_opts plain = { .size = sizeof plain, .compress = "none" };
+    OK(fb_snapshot_put_with(s, "plain", FB_DENSE(steps, FB_F64, 20000), NULL, NULL, &plain));
+    OK(fb_snapshot_put(s, "opened", FB_DENSE(steps, FB_F64, 20000), NULL, NULL));
     FAILS(FB_BAD_ARGUMENT, "\"zip\"", fb_snapshot_put_with(s, "v", FB_DENSE(T, FB_F64, NX, NY), NULL, NULL, &zip));
     OK(fb_snapshot_put_with(s, "nodes", FB_DENSE(T, FB_F64, NX, NY), first, global, &shared));
     FAILS(FB_BAD_ARGUMENT, "\"mean\"", fb_snapshot_put_with(s, "v", FB_DENSE(T, FB_F64, NX, NY), first, global, &wrong));
@@ -234,7 +237,9 @@ int main(int argc, char **argv)
         for (int j = 0; j < NY; ++j) T[i][j] = 10 * i + j, u[i][j] = (float)T[i][j], y[j] = 10 + 2 * j;
     }
     fb_run *run = NULL;
-    const fb_open_opts opts = { .size = sizeof opts, .buffer = 8 << 20 };
+    const fb_open_opts opts = { .size = sizeof opts, .buffer = 8 << 20, .compress = "zstd" };
+    const fb_open_opts zip = { .size = sizeof zip, .compress = "zip" };
+    FAILS(FB_BAD_ARGUMENT, "\"zip\"", fb_run_open(argv[1], "w", &zip, &run));
     OK(fb_run_open(argv[1], "w", &opts, &run));
     take(run);
     OK(fb_flush(run));

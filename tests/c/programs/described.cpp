@@ -21,6 +21,8 @@ static void taken(fb::run &run)
     std::vector<double> steps(20000);
     for (std::size_t i = 0; i < steps.size(); ++i) steps[i] = static_cast<double>(i / 100);
     snapshot.put("small", steps, { 20000 }, fb::piece().compress("gzip"));
+    snapshot.put("plain", steps, { 20000 }, fb::piece().compress("none"));
+    snapshot.put("opened", steps);
     CHECK(fails(FB_BAD_ARGUMENT, "\"zip\"", [&] { snapshot.put("v", T, { 6, 3 }, fb::piece().compress("zip")); }));
     snapshot.put_block("nodes", T.data(), { 6, 3 }, { 0, 0 }, { 6, 3 }, fb::piece().overlap("equal"));
     CHECK(fails(FB_BAD_ARGUMENT, "\"mean\"", [&] { snapshot.put("v", T, { 6, 3 }, fb::piece().overlap("mean")); }));
@@ -100,6 +102,7 @@ int main(int argc, char **argv)
     CHECK(argc == 2);
     auto opts = fb::defaults<fb_open_opts>();
     opts.buffer = 8 << 20;
+    opts.compress = "zstd";
     {
         fb::run run(argv[1], "w", &opts);
         taken(run);

@@ -9,7 +9,7 @@ enum { NX = 6, NY = 3, N = 5 };
 static const double spacing[] = { 0.2, 2.0 }, origin[] = { 0.0, 10.0 };
 static double Ex[NX * NY], Ey[NX * NY], x[NX], y[NY], px[N], p[N * 3];
 static float w[N];
-static int64_t id[N];
+static int64_t id[N], turned[N];
 
 /* An array of two axes, row-major or column-major. */
 #define PLANE(data, n, m) (rows ? FB_DENSE(data, FB_F64, n, m) : FB_DENSE_F(data, FB_F64, n, m))
@@ -55,14 +55,19 @@ static void take(fb_run *run, int rows)
     memcpy(place.data, Ex, sizeof Ex);
 
     OK(fb_snapshot_particles(s, "electrons",
-                             (fb_record[]){ { "position", "x", FB_DENSE(px, FB_F64, N), "mm", NULL, 0 },
-                                            { "momentum", NULL, PLANE(p, N, 3), "kg m/s", "{\"of\": \"them\"}", 0 },
-                                            { "weighting", NULL, FB_DENSE(w, FB_F32, N), NULL, NULL, 0 },
-                                            { "id", NULL, FB_DENSE(id, FB_I64, N), NULL, NULL, 0 },
-                                            { "mass", NULL, FB_ONE(&mass, FB_F64), "kg", NULL, 0 } },
+                             (fb_record[]){ { "position", "x", FB_DENSE(px, FB_F64, N), "mm", NULL, 0, NULL },
+                                            { "momentum", NULL, PLANE(p, N, 3), "kg m/s", "{\"of\": \"them\"}", 0, NULL },
+                                            { "weighting", NULL, FB_DENSE(w, FB_F32, N), NULL, NULL, 0, NULL },
+                                            { "id", NULL, FB_DENSE(id, FB_I64, N), NULL, NULL, 0, NULL },
+                                            { "mass", NULL, FB_ONE(&mass, FB_F64), "kg", NULL, 0, NULL } },
                              5, FB_APPEND, NULL));
     const fb_record ion = { .name = "position", .component = "x", .values = FB_DENSE(px, FB_F64, N), .as_dtype = FB_F32 };
     OK(fb_snapshot_particles(s, "ions", &ion, 1, &zero, &n));
+    const fb_record ranked[] = { { .name = "position", .component = "x", .values = FB_DENSE(px, FB_F64, N), .compress = "zstd" },
+                                 { .name = "id", .values = FB_DENSE(turned, FB_I64, N), .compress = "none" } };
+    const fb_particles_opts by_id = { .size = sizeof by_id, .sort_by = "id" }, by_mass = { .size = sizeof by_mass, .sort_by = "mass" };
+    OK(fb_snapshot_particles_with(s, "ranked", ranked, 2, FB_APPEND, NULL, &by_id));
+    FAILS(FB_BAD_ARGUMENT, "not among its records", fb_snapshot_particles_with(s, "e", ranked, 2, FB_APPEND, NULL, &by_mass));
     const fb_piece_opts half = { .size = sizeof half, .as_dtype = FB_F16 }, byte = { .size = sizeof byte, .as_dtype = FB_I8 };
     const fb_piece_opts single = { .size = sizeof single, .as_dtype = FB_F32, .dims = (const char *[]){ "s" }, .ndims = 1,
                                    .spacing = middle };
@@ -110,9 +115,9 @@ static void refuse(fb_run *run)
     const fb_piece_opts wrong = { .size = sizeof wrong, .position = spacing };
     FAILS(FB_BAD_ARGUMENT, "leaves the cell", fb_snapshot_mesh(s, "E", both, 1, NULL, NULL, &wrong));
     FAILS(FB_BAD_ARGUMENT, "no array", fb_snapshot_particles(s, "e", NULL, 0, NULL, NULL));
-    fb_record records[] = { { "position", "x", FB_DENSE(px, FB_F64, N), NULL, NULL, 0 }, { "mass", NULL, FB_ONE(&nan, FB_F64), NULL, NULL, 0 } };
+    fb_record records[] = { { "position", "x", FB_DENSE(px, FB_F64, N), NULL, NULL, 0, NULL }, { "mass", NULL, FB_ONE(&nan, FB_F64), NULL, NULL, 0, NULL } };
     FAILS(FB_BAD_ARGUMENT, "finite number", fb_snapshot_particles(s, "e", records, 2, NULL, NULL));
-    records[1] = (fb_record){ "id", NULL, FB_DENSE(id, FB_I64, N - 1), NULL, NULL, 0 };
+    records[1] = (fb_record){ "id", NULL, FB_DENSE(id, FB_I64, N - 1), NULL, NULL, 0, NULL };
     FAILS(FB_BAD_ARGUMENT, "has 4", fb_snapshot_particles(s, "e", records, 2, NULL, NULL));
     records[1] = (fb_record){ .name = "id" };
     FAILS(FB_BAD_ARGUMENT, "the record \"id\"", fb_snapshot_particles(s, "e", records, 2, NULL, NULL));
@@ -127,7 +132,7 @@ int main(int argc, char **argv)
     CHECK(argc == 2);
     for (int i = 0; i < NX; ++i) x[i] = 0.2 * i;
     for (int j = 0; j < NY; ++j) y[j] = 10 + 2 * j;
-    for (int i = 0; i < N; ++i) px[i] = 0.1 * i, w[i] = 1, id[i] = i;
+    for (int i = 0; i < N; ++i) px[i] = 0.1 * i, w[i] = 1, id[i] = i, turned[i] = N - 1 - i;
     fb_run *run = NULL;
     const fb_open_opts opts = { .size = sizeof opts, .buffer = 8 << 20 };
     OK(fb_run_open(argv[1], "w", &opts, &run));

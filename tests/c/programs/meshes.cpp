@@ -50,6 +50,8 @@ static void take(fb::run &run, bool rows)
                                { "id", id },
                                { "mass", 9.1e-31, "kg" } });
     s.particles_block("ions", { fb::record("position", "x", px).as_dtype(FB_F32) }, 0, 5);
+    const std::vector<std::int64_t> turned{ 4, 3, 2, 1, 0 };
+    s.particles("ranked", { fb::record("position", "x", px).compress("zstd"), { "id", turned } }, "id");
     s.put("coarse", px, fb::piece().as_dtype(FB_F16));
     s.put("short", id, fb::piece().as_dtype(FB_I8));
     s.mesh("line", px, { 5 }, fb::piece().as_dtype(FB_F32).dims({ "s" }).spacing({ 0.5 }));

@@ -14,7 +14,7 @@ program described
   y = [10, 12, 14]
   kinds = [character(len=8) :: 'ion', 'electron', 'probe']
   t = reshape([((real(10 * i + j, real64), i=0, 5), j=0, 2)], [6, 3])
-  call fb_run_open(place(), 'w', run)
+  call fb_run_open(place(), 'w', run, compress='zstd')
   call taken()
   call fb_flush(run)
   call refusals()
@@ -44,6 +44,8 @@ contains
       steps(i) = real((i - 1) / 100, real64)
     end do
     call fb_snapshot_put(s, 'small', steps, compress='gzip')
+    call fb_snapshot_put(s, 'plain', steps, compress='none')
+    call fb_snapshot_put(s, 'opened', steps)
     call fb_snapshot_put(s, 'v', t, compress='zip', stat=stat, errmsg=said)
     call refused(stat, FB_BAD_ARGUMENT, '"zip"')
     call fb_snapshot_put(s, 'nodes', t, offset=[0, 0], global=[6, 3], overlap='last')

@@ -7,7 +7,7 @@ program meshes
   type(fb_run) :: run
   real(real64), target :: x(6), y(3), ex(6, 3), ey(6, 3), px(n), p(n, 3)
   real(real32), target :: w(n)
-  integer(int64), target :: number(n)
+  integer(int64), target :: number(n), turned(n)
   integer :: stat, i, j
   x = [(0.2d0 * i, i=0, 5)]
   y = [10, 12, 14]
@@ -17,6 +17,7 @@ program meshes
   px = [(0.1d0 * i, i=0, n - 1)]
   w = 1
   number = [(i, i=0, n - 1)]
+  turned = number(n:1:-1)
   call fb_run_open(place(), 'w', run)
   call taken()
   call refusals()
@@ -49,6 +50,8 @@ contains
         fb_record('mass', 9.1d-31, units='kg')], append=.true.)
     call fb_attr_set(s, 'of', 'them', name='electrons/momentum')
     call fb_snapshot_particles(s, 'ions', [fb_record('position', px, component='x', as_dtype=FB_F32)], offset=0, global=n)
+    call fb_snapshot_particles(s, 'ranked', [fb_record('position', px, 'x', compress='zstd'), fb_record('id', turned)], &
+        append=.true., sort_by='id')
     call fb_snapshot_put(s, 'coarse', px, as_dtype=FB_F16)
     call fb_snapshot_put(s, 'short', number, as_dtype=FB_I8)
     call fb_snapshot_mesh(s, 'line', px, as_dtype=FB_F32, dims=['s'], spacing=[0.5d0])

@@ -58,6 +58,7 @@ public:
         return *this;
     }
     // "gzip": chunks of about a megabyte are compressed behind the program's back, and every reader of HDF5 reads them.
+    // "zstd" is faster, and asks h5py for the package hdf5plugin; "none" takes back what the run was opened with.
     // Not together with overlap.
     piece &compress(const std::string &way)
     {
@@ -254,11 +255,17 @@ public:
         as_dtype_ = dtype;
         return *this;
     }
+    // How it is compressed, as fb::piece does.
+    record &compress(const std::string &way)
+    {
+        compress_ = way;
+        return *this;
+    }
 
 private:
     friend class snapshot;
 
-    std::string name_, component_, units_, attrs_;
+    std::string name_, component_, units_, attrs_, compress_;
     detail::lying values_;
     double number_ = 0;
     fb_dtype as_dtype_ = fb_dtype();
@@ -552,14 +559,15 @@ public:
     }
     // This rank's particles of a species, behind those of lower ranks: readers of openPMD, VTK and ParaView find them in the
     // file of the step. The component "x" of the record "position" is the array NAME/position/x of the snapshot.
-    void particles(const char *name, const std::vector<record> &records)
+    void particles(const char *name, const std::vector<record> &records, const char *sort_by = nullptr)
     {
-        particles_at(name, records, FB_APPEND, nullptr);
+        particles_at(name, records, FB_APPEND, nullptr, sort_by);
     }
     // This rank's particles from the index `first` on, among so many.
-    void particles_block(const char *name, const std::vector<record> &records, std::int64_t first, std::int64_t all)
+    void particles_block(const char *name, const std::vector<record> &records, std::int64_t first, std::int64_t all,
+                         const char *sort_by = nullptr)
     {
-        particles_at(name, records, &first, &all);
+        particles_at(name, records, &first, &all, sort_by);
     }
     // A place in the buffer for a record of this rank's particles, or a component of one ("": the whole record), behind those
     // of lower ranks, to be filled before the end. Records that are one number for all go with particles().
@@ -640,7 +648,7 @@ private:
         check(fb_snapshot_mesh(handle_.open(), name, made.data(), static_cast<int>(made.size()), offset, global, &said.opts));
     }
     void particles_at(const char *name, const std::vector<record> &records, const std::int64_t *offset,
-                      const std::int64_t *global)
+                      const std::int64_t *global, const char *sort_by)
     {
         std::vector<fb_array> arrays;
         std::vector<fb_record> made;
@@ -653,9 +661,14 @@ private:
         for (std::size_t i = 0; i < records.size(); ++i) {
             const record &one = records[i];
             const char *attrs = one.attrs_.empty() ? nullptr : one.attrs_.c_str();
-            made.push_back({ one.name_.c_str(), one.component_.c_str(), &arrays[i], one.units_.c_str(), attrs, one.as_dtype_ });
+            const char *compress = one.compress_.empty() ? nullptr : one.compress_.c_str();
+            made.push_back({ one.name_.c_str(), one.component_.c_str(), &arrays[i], one.units_.c_str(), attrs, one.as_dtype_,
+                             compress });
         }
-        check(fb_snapshot_particles(handle_.open(), name, made.data(), static_cast<int>(made.size()), offset, global));
+        auto opts = defaults<fb_particles_opts>();
+        opts.sort_by = sort_by;
+        const int count = static_cast<int>(made.size());
+        check(fb_snapshot_particles_with(handle_.open(), name, made.data(), count, offset, global, &opts));
     }
     template <class T, class Allocate>
     allocated<T> allocate_as(const shape &local, const piece &with, Allocate &&allocate)

@@ -9,7 +9,7 @@ Described: TypeAlias = tuple[str, int, str, list[int], str, str, list[str], int,
 Said: TypeAlias = tuple[str, list[tuple[str, Any, str]], str | None]
 # Whether behind lower ranks, offset, extents of the whole, rule where pieces meet, way of compression; extents, dtype, whether column-major;
 # spacing, origin, position.
-Where: TypeAlias = tuple[bool, list[int] | None, list[int] | None, str, str]
+Where: TypeAlias = tuple[bool, list[int] | None, list[int] | None, str, str | None]
 Wanted: TypeAlias = tuple[list[int], str, bool]
 Points: TypeAlias = tuple[list[float], list[float], list[float]]
 Marked: TypeAlias = tuple[int, int, str | None, int | None, float | None, str, float, bool]
@@ -74,6 +74,7 @@ class Run:
         keep: str | None,
         client: bool,
         pack: str | None,
+        compress: str | None,
     ) -> Run: ...
     @property
     def path(self) -> str: ...
@@ -176,7 +177,11 @@ class Snapshot:
         at: Where,
     ) -> None: ...
     def particles(
-        self, name: str, records: list[tuple[str, str, Any, str, Said, str | None]], at: Where
+        self,
+        name: str,
+        records: list[tuple[str, str, Any, str, Said, str | None]],
+        at: Where,
+        sort_by: str | None,
     ) -> None: ...
     def allocate(self, name: str, array: Wanted, units: str, at: Where, said: Said | None) -> Any: ...
     def allocate_mesh(

@@ -681,6 +681,7 @@ def open(
     keep: str | None = None,
     client: bool = False,
     pack: str | int = "auto",
+    compress: Literal["gzip", "zstd", "none"] | None = None,
 ) -> Run:
     """Opens a run: ``"two_stream"`` means the directory ``two_stream.fb``, ``"fb://host:port/two_stream"`` a run
     that the agent on another host keeps (``forebay up --listen``).
@@ -708,6 +709,8 @@ def open(
     messages beside them, while nothing in their run waits for it; with mode ``r+``, also from another host, with a
     buffer of 8 MiB if not given. Snapshots, restarts, loops, parameters, diagrams and rows of histories are the
     ranks' alone and raise ``BadArgument``. ``rank`` and ``size`` of such a run are 0.
+    ``compress``: how arrays of snapshots are compressed that do not say it, where they can be, as in :meth:`Snapshot.put`.
+    All ranks say the same.
 
     Raises ``NotFound`` (modes ``r``, ``r+``), ``Conflict`` (mode ``x``; another process writes the run, or data of it
     lie elsewhere: the text names process and host; another rank said another ``keep``), ``VersionMismatch`` (written by a newer Forebay), ``ReadOnly``, ``BadArgument``.
@@ -720,11 +723,8 @@ def open(
         raise BadArgument(
             f"{path_or_url!r} is no name of a run; give its directory, as text or a path, or its address fb://HOST:PORT/NAME"
         ) from None
-    return Run(
-        _forebay.Run(
-            place, mode, room, full, late, rank, size, scratch, program, elsewhere, keep, client, packs
-        )
-    )
+    how = (full, late, rank, size, scratch, program, elsewhere, keep, client, packs, compress)
+    return Run(_forebay.Run(place, mode, room, *how))
 
 
 def _is_tag(tag: object) -> None:

@@ -12,7 +12,7 @@ use forebay_link::Wire;
 use forebay_types::control::{Ask, Followed, Heads, History, LateErrors, OpenRun, RunOpened, word};
 use forebay_types::record::Record;
 use forebay_types::watch::Declare;
-use forebay_types::{Code, Error, Result, limits};
+use forebay_types::{Code, Compression, Error, Result, limits};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
@@ -97,6 +97,8 @@ pub struct Core {
     pub remarked: Mutex<HashSet<String>>,
     /// What every snapshot has.
     pub(super) constants: Mutex<Vec<Arc<super::constants::Constant>>>,
+    /// How arrays of snapshots are compressed that do not say it.
+    pub compress: OnceLock<Compression>,
 }
 
 /// A snapshot being taken.

@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 
 use forebay_types::record::Place;
-use forebay_types::{ArrayMeta, Constant, Description, Error, Mesh, Number, Result, Shape, Species, axes};
+use forebay_types::{
+    ArrayMeta, Constant, DType, Description, Error, Mesh, Number, Result, Shape, SortBy, Species, axes,
+};
 
 use super::View;
 use super::step::{Allocated, ArrayOptions, StepWriter};
@@ -103,8 +105,9 @@ impl StepWriter {
     }
 
     /// Copies records of a species of particles into the snapshot: the component `x` of the record `position` of
-    /// `electrons` is the array `electrons/position/x`.
-    pub fn particles(&self, name: &str, records: &[ParticleRecord]) -> Result<()> {
+    /// `electrons` is the array `electrons/position/x`. With `sort_by`, a record of integers, the particles of all ranks lie in
+    /// its order in the file.
+    pub fn particles(&self, name: &str, records: &[ParticleRecord], sort_by: Option<&str>) -> Result<()> {
         let is_one = |r: &&ParticleRecord| r.view.meta().shape.rank() == 0 && !r.view.meta().dtype.is_text();
         let (ones, arrays): (Vec<&ParticleRecord>, Vec<&ParticleRecord>) = records.iter().partition(is_one);
         let mut constants = BTreeMap::new();
@@ -128,6 +131,8 @@ impl StepWriter {
                 count(other)
             )));
         }
+        let sort = sort_by.map(|record| order(name, record, &arrays)).transpose()?;
+        self.order_of(name, Some(sort.as_ref()))?;
         // What is one number for all goes with the first array.
         let made = arrays.iter().map(|r| {
             let species = Species { name: name.to_owned(), constants: std::mem::take(&mut constants) };
@@ -136,11 +141,8 @@ impl StepWriter {
         let made = made.collect::<Result<Vec<_>>>()?;
         arrays.iter().zip(&made).try_for_each(|(r, made)| {
             let options = made.options(&r.options);
-            self.put(
-                &made.name,
-                r.view,
-                ArrayOptions { place: widened(options.place, r.view.meta())?, ..options },
-            )
+            let options = ArrayOptions { place: widened(options.place, r.view.meta())?, ..options };
+            self.put_sorted(&made.name, r.view, options, sort.as_ref())
         })
     }
 
@@ -155,9 +157,32 @@ impl StepWriter {
     ) -> Result<Allocated> {
         let species = Species { name: name.to_owned(), ..Species::default() };
         let made = record(species, record_name, component, &meta, options)?;
-        let place = widened(options.place, &meta)?;
-        self.allocate(&made.name, meta, ArrayOptions { place, ..made.options(options) })
+        let options = ArrayOptions { place: widened(options.place, &meta)?, ..made.options(options) };
+        let sort = self.order_of(name, None)?;
+        self.allocate_sorted(&made.name, meta, options, sort.as_ref())
     }
+}
+
+/// The order of a species: that of a record which is an integer for each particle.
+fn order(species: &str, record: &str, arrays: &[&ParticleRecord]) -> Result<SortBy> {
+    let found = arrays.iter().find(|r| r.name == record && r.component.is_empty());
+    let is_integers = |r: &&&ParticleRecord| {
+        let meta = r.view.meta();
+        meta.shape.rank() == 1 && meta.dtype.range().is_some() && meta.dtype != DType::Bool
+    };
+    if found.filter(is_integers).is_none() {
+        let is = found.map_or("not among its records".to_owned(), |r| r.view.meta().to_string());
+        return Err(Error::bad(format!(
+            "sort_by = {record:?} of the species {species:?} is {is}; name a record that has an integer for each particle, such as id"
+        )));
+    }
+    if arrays.iter().any(|r| r.name == SortBy::INDEX) {
+        return Err(Error::bad(format!(
+            "the record {:?} of the species {species:?} has the name of the index that is written where its particles cannot be put in order; choose another one",
+            SortBy::INDEX
+        )));
+    }
+    Ok(SortBy { species: species.to_owned(), record: record.to_owned() })
 }
 
 /// A component of a mesh, of that type and shape.

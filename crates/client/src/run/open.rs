@@ -115,6 +115,7 @@ impl Session {
             late: RwLock::default(),
             remarked: Mutex::default(),
             constants: Mutex::default(),
+            compress: OnceLock::new(),
             segment,
             opened,
         };

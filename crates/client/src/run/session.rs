@@ -9,7 +9,7 @@ use forebay_types::control::{
 };
 use forebay_types::record::{Cell, Payload, Record};
 use forebay_types::watch::{Diagram as DeclaredDiagram, Parameter as DeclaredParameter};
-use forebay_types::{Code, Error, Keep, Name, Result, codec, limits};
+use forebay_types::{Code, Compression, Error, Keep, Name, Result, codec, limits};
 use serde_json::{Map, Value};
 
 use super::View;
@@ -78,6 +78,11 @@ impl Session {
     /// lines on standard error).
     pub fn on_late(&self, policy: LateErrors, warn: Option<Warn>) {
         *self.core.late.write().unwrap_or_else(|e| e.into_inner()) = (policy, warn);
+    }
+
+    /// Says how arrays of snapshots are compressed that do not say it themselves; the first one who says it holds.
+    pub fn compress(&self, how: Compression) {
+        let _ = self.core.compress.set(how);
     }
 
     /// Stores or replaces a data set; the bytes are copied when it returns.

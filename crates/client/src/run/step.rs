@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use forebay_types::control::{Ask, Heads, WhenFull, word};
 use forebay_types::record::{Payload, Place, Record, StepBlock};
 use forebay_types::watch::level::WARNING;
-use forebay_types::{ArrayMeta, Code, Compression, DType, Description, Error, Result, limits};
+use forebay_types::{ArrayMeta, Code, Compression, DType, Description, Error, Result, SortBy, limits};
 use serde_json::{Map, Value};
 
 mod checks;
@@ -39,8 +39,8 @@ pub struct ArrayOptions<'a> {
     pub place: Place,
     /// What it says of itself.
     pub about: Option<About<'a>>,
-    /// How its chunks are compressed in the file of the step, if they are.
-    pub compress: Option<Compression>,
+    /// How its chunks are compressed in the file of the step: not said is as the run was opened, `Some(None)` is not.
+    pub compress: Option<Option<Compression>>,
 }
 
 impl Default for ArrayOptions<'_> {
@@ -62,6 +62,10 @@ impl<'a> ArrayOptions<'a> {
         let coordinates = self.about.map_or(&[][..], |about| about.coordinates);
         ArrayOptions { about: Some(About { description, coordinates }), ..self }
     }
+}
+
+fn words(sort: Option<&SortBy>) -> String {
+    sort.map_or_else(|| "without sort_by".to_owned(), |by| format!("with sort_by = {:?}", by.record))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -92,6 +96,8 @@ struct State {
     /// Axes that have names.
     axes: Box<Axes>,
     reserved: VecDeque<Reserved>,
+    /// The order in which the particles of each species are to lie, if they are.
+    sorted: HashMap<String, Option<SortBy>>,
     /// Why it could not be ended.
     refused: Option<Error>,
 }
@@ -241,6 +247,7 @@ impl StepWriter {
             groups: HashSet::new(),
             axes: Box::default(),
             reserved: VecDeque::new(),
+            sorted: HashMap::new(),
             refused: None,
         };
         let heads = place.heads(step);
@@ -270,6 +277,17 @@ impl StepWriter {
 
     /// Copies an array into the snapshot.
     pub fn put(&self, name: &str, view: View, piece: ArrayOptions) -> Result<()> {
+        self.put_sorted(name, view, piece, None)
+    }
+
+    /// Copies an array into the snapshot, of a species that is to lie in an order if it is one.
+    pub(super) fn put_sorted(
+        &self,
+        name: &str,
+        view: View,
+        piece: ArrayOptions,
+        sort: Option<&SortBy>,
+    ) -> Result<()> {
         let _visible = self.core.visible();
         self.core.enter()?;
         let noted = view.original().map(|original| piece.noting(original));
@@ -281,13 +299,27 @@ impl StepWriter {
         if !self.admit(&mut state, name, view.meta(), &piece)? || !self.taken {
             return Ok(());
         }
-        self.say_compressed(name, &piece)?;
+        self.say_before(name, view.meta(), &piece, sort)?;
         if !self.send(&mut state, name, view, piece.units, piece.place)? {
             return Ok(());
         }
         match piece.about {
             Some(about) => self.say(&mut state, name, view.meta(), &piece, about),
             None => Ok(()),
+        }
+    }
+
+    /// The order of a species in this snapshot: as the first call said that put some of it, which others have to say too.
+    pub(super) fn order_of(&self, species: &str, said: Option<Option<&SortBy>>) -> Result<Option<SortBy>> {
+        let mut state = self.lock();
+        let known = state.sorted.entry(species.to_owned()).or_insert_with(|| said.flatten().cloned()).clone();
+        match said {
+            Some(said) if said != known.as_ref() => Err(Error::bad(format!(
+                "the species {species:?} is put {} first, and {} now; give the same sort_by with all of it in a snapshot",
+                words(known.as_ref()),
+                words(said)
+            ))),
+            _ => Ok(known),
         }
     }
 
@@ -312,12 +344,27 @@ impl StepWriter {
         }
     }
 
-    /// Says before the bytes of an array that they are to be compressed.
-    fn say_compressed(&self, name: &str, piece: &ArrayOptions) -> Result<()> {
-        if piece.compress.is_none() {
+    /// Says before the bytes of an array that they are to be compressed, or put in an order.
+    fn say_before(
+        &self,
+        name: &str,
+        meta: &ArrayMeta,
+        piece: &ArrayOptions,
+        sort: Option<&SortBy>,
+    ) -> Result<()> {
+        let compress = match piece.compress {
+            Some(said) => said,
+            // What is said of all does not concern those that cannot be compressed, nor those that are small for sure.
+            None if piece.place.overlap().is_some() || meta.dtype.is_text() => None,
+            None if piece.place != Place::Append && piece.place.whole(meta).bytes()? < Compression::LEAST => {
+                None
+            }
+            None => self.core.compress.get().copied(),
+        };
+        if compress.is_none() && sort.is_none() {
             return Ok(());
         }
-        let json = Description { compress: piece.compress, ..Description::default() }.to_json()?;
+        let json = Description { compress, sort: sort.cloned(), ..Description::default() }.to_json()?;
         self.core.publish(&Record::StepDescribe { step: self.step, name, json: &json }).map(|_| ())
     }
 
@@ -401,6 +448,17 @@ impl StepWriter {
 
     /// A place in the arena for an array; it becomes part of the snapshot at its end.
     pub fn allocate(&self, name: &str, meta: ArrayMeta, piece: ArrayOptions) -> Result<Allocated> {
+        self.allocate_sorted(name, meta, piece, None)
+    }
+
+    /// A place in the arena for an array, of a species that is to lie in an order if it is one.
+    pub(super) fn allocate_sorted(
+        &self,
+        name: &str,
+        meta: ArrayMeta,
+        piece: ArrayOptions,
+        sort: Option<&SortBy>,
+    ) -> Result<Allocated> {
         let _visible = self.core.visible();
         self.core.enter()?;
         let mut state = self.lock();
@@ -428,7 +486,7 @@ impl StepWriter {
         self.core.rooms().unpublished += 1;
         state.bytes += bytes;
         self.core.expect(state.bytes);
-        self.say_compressed(name, &piece)?;
+        self.say_before(name, &meta, &piece, sort)?;
         if let Some(about) = piece.about {
             self.say(&mut state, name, &meta, &piece, about)?;
         }

@@ -156,8 +156,9 @@ impl<F: Fn(Report)> Drain<F> {
             let result = match result {
                 Ok(Some(manifest)) => {
                     let sealed = sealed.remove(&job.key).unwrap_or(Ok(()));
-                    let unequal = files.get_mut(&job.key).map(Writer::unequal).unwrap_or_default();
-                    sealed.and_then(|()| of(job, manifest, unequal)).map(Some)
+                    let told =
+                        files.get_mut(&job.key).map(|w| (w.unequal(), w.remarks())).unwrap_or_default();
+                    sealed.and_then(|()| of(job, manifest, told)).map(Some)
                 }
                 other => other.map(|_| None),
             };
@@ -216,9 +217,9 @@ fn state(files: &BTreeMap<Key, Writer>, key: Key) -> FileState {
     }
 }
 
-fn of(job: &Job, manifest: Manifest, unequal: Vec<Error>) -> Result<Sealed> {
+fn of(job: &Job, manifest: Manifest, (unequal, remarks): (Vec<Error>, Vec<String>)) -> Result<Sealed> {
     match job.key {
-        Key::Step(_) => Ok(Sealed::Step(Box::new(manifest), unequal)),
+        Key::Step(_) => Ok(Sealed::Step(Box::new(manifest), unequal, remarks)),
         Key::Put(_) => Sealed::of_put(&job.file, &manifest),
         Key::Partial(_) => Ok(Sealed::Partial(Box::new(manifest))),
     }
@@ -226,13 +227,18 @@ fn of(job: &Job, manifest: Manifest, unequal: Vec<Error>) -> Result<Sealed> {
 
 impl Part {
     fn write(&self, data: &Data, writer: &mut Writer) -> Result<()> {
-        match self.compress {
+        let held = match &self.sort {
+            Some(by) => writer.hold(&self.name, &self.meta, &self.units, self.compress, by)?,
+            None => false,
+        };
+        match self.compress.filter(|_| !held) {
             Some(compress) => data.with(|bytes| {
                 // What of a piece comes first shows what becomes of it.
                 let first = if self.from == 0 { self.len } else { 0 };
                 let first = bytes.part(0, first as usize).unwrap_or(bytes);
                 writer.add_compressed(&self.name, &self.meta, &self.units, compress, (&self.local, first))
             })?,
+            None if held => {}
             None => writer.add(&self.name, &self.meta, &self.units)?,
         }
         if let Some(rule) = self.over {

@@ -249,7 +249,7 @@ impl Intake {
         let ranks = || self.attached.values().filter(|s| s.row.size > 0);
         let room: u64 = ranks().map(|s| s.segment.block_bytes()).sum();
         let here = ranks().filter(|s| !s.is_mirror()).count();
-        self.ends.load.note(here, room > 0 && self.machine.waiting_bytes() > room / 4 * 3);
+        self.ends.load.note(here, room, room > 0 && self.machine.waiting_bytes() > room / 4 * 3);
     }
 
     /// On a disk that is nearly full the catalog's own file does not grow: what waits for room has the log.

@@ -10,6 +10,7 @@
 use super::chunk_grid::ChunkGrid;
 use super::hdf::{Frame, layout_of, text};
 use super::packing::{Packed, Packer, RAW, filters};
+use super::sorted::Sorting;
 use super::write::{Writer, spare};
 use super::{Chunks, Hyperslab, StoredChunk, ffi};
 use forebay_arena::Lent;
@@ -22,8 +23,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::thread;
 
-/// Arrays of fewer bytes lie in their file as they are.
-const LEAST: u64 = 64 << 10;
 /// So many chunks are tried before an array is compressed.
 const TRIED: u64 = 4;
 /// Most threads that compress.
@@ -31,17 +30,19 @@ const THREADS: usize = 4;
 /// The priority of these threads.
 const NICE: i32 = 19;
 
-/// What those who compress are to know of the run: they take what its ranks leave.
+/// What those who compress, and those who put particles in order, are to know of the run: they take what its ranks leave.
 #[derive(Debug, Default)]
 pub struct Load {
     ranks: AtomicUsize,
     full: AtomicBool,
     uncompressed: AtomicU64,
+    sorting: Sorting,
 }
 
 impl Load {
-    /// Ranks on this host, and whether their buffers are nearly full.
-    pub fn note(&self, ranks: usize, is_full: bool) {
+    /// Ranks on this host, the bytes of the buffers of all, and whether these are nearly full.
+    pub fn note(&self, ranks: usize, buffers: u64, is_full: bool) {
+        self.sorting.note(buffers);
         self.ranks.store(ranks, Ordering::Relaxed);
         self.full.store(is_full, Ordering::Relaxed);
     }
@@ -49,6 +50,10 @@ impl Load {
     /// Bytes that were to be compressed and went out as they were, for the buffers were nearly full.
     pub fn uncompressed_bytes(&self) -> u64 {
         self.uncompressed.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn sorting(&self) -> &Sorting {
+        &self.sorting
     }
 
     fn is_full(&self) -> bool {
@@ -81,6 +86,11 @@ struct ChunkedWrite {
 }
 
 impl ChunkedSet {
+    /// How it is compressed.
+    pub fn how(&self) -> Compression {
+        self.compress
+    }
+
     /// One of which nothing was tried.
     pub fn new(compress: Compression) -> ChunkedSet {
         ChunkedSet { compress, pieces: Vec::new(), tried: BTreeMap::new() }
@@ -146,7 +156,7 @@ impl Writer {
         }
         let load = self.load();
         let hurried = self.is_hurried();
-        if meta.dtype.is_text() || meta.bytes()? < LEAST {
+        if meta.dtype.is_text() || meta.bytes()? < Compression::LEAST {
             return self.add(name, meta, units);
         }
         if hurried || load.is_full() {
@@ -155,7 +165,7 @@ impl Writer {
         }
         let mut set = ChunkedSet::new(compress);
         let piece = ArrayMeta { shape: *local, ..*meta };
-        if piece.bytes()? >= LEAST {
+        if piece.bytes()? >= Compression::LEAST {
             let item = meta.dtype.size() as u64;
             let grid = ChunkGrid::new(&in_file_order(&piece), item)?;
             let jobs = jobs_of(&grid, 0, first, &[], |chunk| chunk < TRIED)?;

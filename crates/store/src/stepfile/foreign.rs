@@ -158,12 +158,31 @@ fn dtype_of(kind: &TypeDescriptor) -> Option<DType> {
     DType::all().find(|dtype| !dtype.is_text() && element_of(*dtype) == *kind)
 }
 
+/// A filter of HDF5, for people: its name, its number, and for one that is not HDF5's own the package that has it.
+fn filter_called(id: i32) -> String {
+    let (name, is_own) = match id {
+        1 => ("gzip", true),
+        4 => ("szip", true),
+        307 => ("bzip2", false),
+        32000 => ("lzf", false),
+        32001 => ("blosc", false),
+        32004 => ("lz4", false),
+        32008 => ("bitshuffle", false),
+        32013 => ("zfp", false),
+        32015 => ("zstd", false),
+        32026 => ("blosc2", false),
+        _ => return id.to_string(),
+    };
+    let package = if is_own { "" } else { ", in Python's package hdf5plugin" };
+    format!("{name} ({id}{package})")
+}
+
 fn array(set: &Dataset, name: &str) -> std::result::Result<Option<ForeignArray>, String> {
     let said = |e: hdf5::Error| e.to_string();
     if let Some(absent) = set.filters().iter().find(|filter| !filter.is_available()) {
         return Err(format!(
-            "it is compressed by the filter {} of HDF5, which is not here; write it without, for example by h5repack -f NONE",
-            absent.id()
+            "it is compressed by HDF5's filter {}, which is not here; write it without, for example by h5repack -f NONE",
+            filter_called(absent.id())
         ));
     }
     let kind = set.dtype().and_then(|t| t.to_descriptor()).map_err(said)?;
@@ -231,7 +250,13 @@ fn read(
     let room = room.ok_or_else(|| format!("its {bytes} bytes are more than memory holds"))?;
     out.resize(room, 0);
     if room > 0 {
-        ffi::read(set, kind, &mut out).map_err(|e| e.to_string())?;
+        ffi::read(set, kind, &mut out).map_err(|e| match e.to_string() {
+            // So HDF5 says that it looked for a filter and found none, of a data set that is made of others.
+            said if said.contains("can't open directory") => {
+                "data sets that it is made of are compressed by a filter of HDF5 which is not here; write it without, for example by h5repack -f NONE".to_owned()
+            }
+            said => said,
+        })?;
     }
     Ok(out)
 }

@@ -2,19 +2,23 @@
 
 use forebay_types::control::Heads;
 use forebay_types::record::Overlap;
-use forebay_types::{ArrayMeta, Code, Compression, DType, Description, Error, Order, Result, Shape, Stats};
+use forebay_types::{
+    ArrayMeta, Code, Compression, DType, Description, Error, Order, Result, Shape, SortBy, Stats,
+};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The rank of a piece that no rank gave: its elements have the fill value of its data set.
 pub const NOBODY: u32 = u32::MAX;
+/// The rank of a piece of all ranks, whose elements do not lie in the order of ranks.
+pub const ALL: u32 = u32::MAX - 1;
 
 /// A rectangular piece of a data set, as one rank gave it, with the checksum of its bytes in the
 /// order of the rank's memory.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Piece {
-    /// Who gave it, or [`NOBODY`].
+    /// Who gave it, or [`NOBODY`], or [`ALL`].
     pub rank: u32,
     /// Index of its first element.
     pub offset: Vec<u64>,
@@ -80,6 +84,7 @@ impl Piece {
     pub fn called(&self) -> String {
         match self.rank {
             NOBODY => "the part that no rank put".to_owned(),
+            ALL => "what all ranks put".to_owned(),
             rank => format!("the piece of rank {rank}"),
         }
     }
@@ -197,6 +202,9 @@ pub struct Partial {
     /// How arrays of the whole step are to be compressed.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub compress: BTreeMap<String, Compression>,
+    /// Which arrays each rank puts of particles that are to lie in order in the whole step.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub sort: BTreeMap<String, BTreeMap<u32, SortBy>>,
 }
 
 /// By whom a part was given.
@@ -341,7 +349,16 @@ pub(super) fn unsealed<T: DeserializeOwned>(json: &[u8]) -> Result<T> {
             return Err(wrong("its manifest is not what was written: its checksum is another one".into()));
         }
     }
-    serde_json::from_slice(json).map_err(|e| wrong(format!("its manifest cannot be read: {e}")))
+    serde_json::from_slice(json).map_err(|e| match at {
+        // It is what was written, in words that are not known here.
+        Some(_) => Error::new(
+            Code::VersionMismatch,
+            format!(
+                "its manifest says what this Forebay does not know ({e}); read it with the one that wrote it"
+            ),
+        ),
+        None => wrong(format!("its manifest cannot be read: {e}")),
+    })
 }
 
 #[cfg(test)]

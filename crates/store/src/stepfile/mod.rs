@@ -26,6 +26,7 @@ mod packing;
 mod place;
 mod read;
 mod scales;
+mod sorted;
 mod view;
 mod vtkhdf;
 mod write;
@@ -39,7 +40,7 @@ pub use gathered::Gathered;
 pub use hdf::{Opened, open_manifest};
 pub use inflate::Inflated;
 pub use manifest::{
-    Back, Chunks, Entry, Given, Manifest, NOBODY, Partial, Piece, Placed, StoredChunk, Within,
+    ALL, Back, Chunks, Entry, Given, Manifest, NOBODY, Partial, Piece, Placed, StoredChunk, Within,
 };
 pub use pack::{
     PackManifest, PackSlot, Put, Stacked, is_scale, open_pack, read_back, slot_entry, unlike_pack,

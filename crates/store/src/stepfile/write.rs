@@ -5,6 +5,7 @@ use super::constants;
 use super::grids::grids;
 use super::hdf::Frame;
 use super::place::Hyperslab;
+use super::sorted::{HeldArray, ToSort};
 use super::{
     Back, Entry, IndexBox, MANIFEST, Manifest, NOBODY, Partial, Piece, left_to_each, read_piece,
     read_piece_to,
@@ -63,20 +64,22 @@ pub struct Facts {
     pub units: BTreeMap<String, String>,
 }
 
-struct Open {
-    entry: Entry,
-    places: Vec<Hyperslab>,
+pub(super) struct Open {
+    pub entry: Entry,
+    pub places: Vec<Hyperslab>,
     /// Bytes of each piece already written, in order, and what they come to.
-    done: Vec<u64>,
-    tallies: Vec<Option<Tally>>,
+    pub done: Vec<u64>,
+    pub tallies: Vec<Option<Tally>>,
     /// Where it goes to the file in chunks.
-    chunked: Option<ChunkedSet>,
+    pub chunked: Option<ChunkedSet>,
+    /// Its bytes, of one that is to be put in order first.
+    pub held: Option<HeldArray>,
     /// What holds where pieces of ranks lie over each other, if they may; and then what is left of each.
     over: Option<Overlap>,
     apart: Option<Vec<Piece>>,
 }
 
-fn entry(name: &str, meta: &ArrayMeta, units: &str, offset: u64) -> Entry {
+pub(super) fn entry(name: &str, meta: &ArrayMeta, units: &str, offset: u64) -> Entry {
     let (name, units) = (name.to_owned(), units.to_owned());
     Entry { name, meta: *meta, units, offset, pieces: Vec::new(), about: Description::default() }
 }
@@ -88,7 +91,8 @@ pub struct Writer {
     tmp: PathBuf,
     frame: Option<Frame>,
     file: DualFile,
-    sets: BTreeMap<String, Open>,
+    pub(super) sets: BTreeMap<String, Open>,
+    pub(super) to_sort: ToSort,
     described: bool,
     closed: bool,
     synced: bool,
@@ -125,6 +129,7 @@ impl Writer {
             tmp,
             frame: Some(frame),
             sets: BTreeMap::new(),
+            to_sort: ToSort::default(),
             described: false,
             closed: false,
             synced: false,
@@ -159,6 +164,10 @@ impl Writer {
 
     pub(super) fn disk(&self) -> &dyn Disk {
         &*self.disk
+    }
+
+    pub(super) fn tmp(&self) -> &Path {
+        &self.tmp
     }
 
     pub(super) fn dir(&self) -> &Path {
@@ -273,6 +282,11 @@ impl Writer {
                 set.done[i]
             )));
         }
+        if let Some(held) = &mut set.held {
+            held.take(place, from, bytes)?;
+            set.wrote(i, bytes.len() as u64, before.behind(bytes));
+            return Ok(());
+        }
         if let Some(mut chunked) = set.chunked.take() {
             let (name, units, local) = (set.entry.name.clone(), set.entry.units.clone(), *local);
             let (meta, slab) = (set.entry.meta, place.clone());
@@ -310,6 +324,12 @@ impl Writer {
         Some(pieces.iter().find(|p| p.is(rank, offset, local))?.crc32c)
     }
 
+    /// Bytes already written of a piece.
+    pub(super) fn done_of(&self, name: &str, rank: u32, offset: &Shape, local: &Shape) -> u64 {
+        let Some(set) = self.sets.get(name) else { return 0 };
+        set.entry.pieces.iter().position(|p| p.is(rank, offset, local)).map_or(0, |i| set.done[i])
+    }
+
     /// Completes the file and gives it its name; durable when it returns. After a failure it may be
     /// called again, unless the file is lost.
     pub fn finish(&mut self, facts: &Facts) -> Result<Manifest> {
@@ -320,6 +340,7 @@ impl Writer {
     /// Completes what is in the file; it is yet to be sealed. After a failure it may be called again,
     /// unless the file is lost.
     pub fn complete(&mut self, facts: &Facts) -> Result<Manifest> {
+        self.sort(facts.step)?;
         self.fill_holes(facts)?;
         // A manifest that is not complete is one whose writing is tried again.
         let broken = |s: &&Open| !s.is_complete() && s.entry.name != MANIFEST;
@@ -353,6 +374,7 @@ impl Writer {
                 e.units.clone_from(units);
             }
         }
+        self.say_sorted(&mut manifest);
         if self.frame.is_some() {
             self.write_manifest(&manifest, &facts.units)?;
         }
@@ -384,7 +406,7 @@ impl Writer {
             for hole in set.holes()? {
                 let (offset, shape) = (Shape::new(&hole.offset())?, Shape::new(&hole.extents())?);
                 let all = shape.len() * element.len() as u64;
-                let mut from = self.sets.get(name).map_or(0, |set| set.done_of(NOBODY, &offset));
+                let mut from = self.done_of(name, NOBODY, &offset, &shape);
                 while from < all {
                     let n = (all - from).min(many.len() as u64);
                     self.write(name, NOBODY, &offset, &shape, from, Lent::of(&many[..n as usize]))?;
@@ -527,9 +549,9 @@ fn same(e: &std::io::Error) -> std::io::Error {
 }
 
 impl Open {
-    fn new(entry: Entry) -> Open {
+    pub fn new(entry: Entry) -> Open {
         let (places, done, tallies) = (Vec::new(), Vec::new(), Vec::new());
-        Open { entry, places, done, tallies, chunked: None, over: None, apart: None }
+        Open { entry, places, done, tallies, chunked: None, held: None, over: None, apart: None }
     }
 
     /// Checksum and values of what was written of a piece.
@@ -544,7 +566,7 @@ impl Open {
         self.done[piece] += bytes;
     }
 
-    fn is_complete(&self) -> bool {
+    pub fn is_complete(&self) -> bool {
         self.places.iter().zip(&self.done).all(|(p, done)| p.bytes() == *done)
             && (!self.places.is_empty() || self.entry.nbytes() == 0)
     }
@@ -559,14 +581,8 @@ impl Open {
         Ok(whole.without(put.iter()).into_iter().filter(|hole| !hole.is_empty()).collect())
     }
 
-    /// Bytes already written of the piece that a rank put there.
-    fn done_of(&self, rank: u32, offset: &Shape) -> u64 {
-        let at = self.entry.pieces.iter().position(|p| p.rank == rank && p.offset == offset.extents());
-        at.map_or(0, |i| self.done[i])
-    }
-
     /// As the manifest lists it.
-    fn as_written(&self) -> Entry {
+    pub fn as_written(&self) -> Entry {
         let whole = self.entry.pieces.iter().zip(&self.tallies).enumerate().map(|(i, (piece, tally))| {
             let stats = tally.as_ref().filter(|_| !piece.shape.contains(&0)).map(Tally::stats);
             let chunks = self.chunked.as_ref().and_then(|set| set.chunks(i));

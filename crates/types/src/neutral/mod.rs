@@ -105,6 +105,7 @@ impl ArrayHead {
             // Every element comes with the text, those that a fill value stood for, too.
             filled: None,
             compress: None,
+            sort: None,
             constant: None,
         }
     }

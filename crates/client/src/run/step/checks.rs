@@ -29,7 +29,7 @@ pub(super) fn check_piece(name: &str, meta: &ArrayMeta, piece: &ArrayOptions) ->
     Name::new(name)?;
     check_free(name)?;
     check_unit(piece.units)?;
-    if let (Some(compress), Some(_)) = (piece.compress, piece.place.overlap()) {
+    if let (Some(Some(compress)), Some(_)) = (piece.compress, piece.place.overlap()) {
         return Err(Error::bad(format!(
             "{name:?} is not compressed where blocks of ranks may lie over each other; leave out compress = {:?}, or overlap",
             compress.name()

@@ -6,7 +6,7 @@ use crate::stepfile::{Facts, Manifest};
 use forebay_types::control::{Ask, Heads};
 use forebay_types::record::{HeldBlock, Overlap, Record};
 use forebay_types::watch::Act;
-use forebay_types::{ArrayMeta, Compression, Error, Result, Shape};
+use forebay_types::{ArrayMeta, Compression, Error, Result, Shape, SortBy};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use std::sync::Arc;
@@ -63,6 +63,8 @@ pub(crate) struct Part {
     pub over: Option<Overlap>,
     /// How its chunks are to be compressed.
     pub compress: Option<Compression>,
+    /// Of particles that are to lie in an order in the file.
+    pub sort: Option<SortBy>,
 }
 
 /// Parts that are to be written into a file, in this order.
@@ -99,8 +101,9 @@ pub(crate) enum FileState {
 /// A file that is durable under its name.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Sealed {
-    /// With what is to be told of its arrays: pieces that are not what those over them are, though they had to be.
-    Step(Box<Manifest>, Vec<Error>),
+    /// With what is to be told of its arrays: pieces that are not what those over them are, though they had to be; and how
+    /// particles lie that were to lie in an order.
+    Step(Box<Manifest>, Vec<Error>, Vec<String>),
     Put(Stored),
     Partial(Box<Manifest>),
 }

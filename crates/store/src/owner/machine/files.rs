@@ -27,6 +27,7 @@ use super::item::Item;
 use crate::fault::{Fault, amount};
 use crate::stepfile::Facts;
 use forebay_types::record::HeldBlock;
+use forebay_types::watch::level::WARNING;
 use forebay_types::{Code, Error, Result};
 use std::cell::LazyCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -483,13 +484,18 @@ impl Machine {
     fn sealed(&mut self, key: Key, sealed: Sealed, file: String) {
         match (key, sealed) {
             (Key::Put((session, seq)), Sealed::Put(stored)) => self.put_done(session, seq, Ok(stored)),
-            (Key::Step(step), Sealed::Step(manifest, unequal)) => {
+            (Key::Step(step), Sealed::Step(manifest, unequal, remarks)) => {
                 let mut sessions = Vec::new();
                 if let Some(known) = self.steps.get_mut(&step) {
                     known.sealed = true;
                     sessions = known.sessions();
                 }
                 self.hear_disputes(step, &sessions, unequal);
+                let session = sessions.first().copied().unwrap_or_default();
+                for text in remarks {
+                    self.out.push(Action::Say { session, level: WARNING, step, text: text.clone() });
+                    self.group.push(Item::Note { session, step, level: WARNING, text });
+                }
                 self.group.push(Item::Step { manifest, file });
             }
             (Key::Partial(step), Sealed::Partial(manifest)) => {

@@ -3,7 +3,7 @@
 use super::event::Part;
 use super::pieces::Pieces;
 use forebay_types::record::{Overlap, Place};
-use forebay_types::{ArrayMeta, Error, Order, Result, Shape};
+use forebay_types::{ArrayMeta, Error, Order, Result, Shape, SortBy};
 use std::collections::BTreeMap;
 
 /// The numbers of places: the last three are known when the other ranks have said theirs.
@@ -58,6 +58,8 @@ pub(super) struct Named {
     is_silent: bool,
     /// What holds where pieces of ranks lie over each other, if they may.
     pub over: Option<Overlap>,
+    /// The order in which particles are to lie in the file, if they are.
+    pub sort: Option<SortBy>,
     pub first: u32,
     pub pieces: Pieces,
     pub append: Append,
@@ -65,7 +67,7 @@ pub(super) struct Named {
 
 impl Named {
     /// Of the first piece that comes, from a rank.
-    pub fn of(rank: u32, piece: &Place, whole: ArrayMeta) -> Named {
+    pub fn of(rank: u32, piece: &Place, whole: ArrayMeta, sort: Option<SortBy>) -> Named {
         Named {
             meta: whole,
             // What one rank puts whole has the order that it says; a line has none.
@@ -76,6 +78,7 @@ impl Named {
             other_units: None,
             is_silent: false,
             over: piece.overlap(),
+            sort,
             first: rank,
             pieces: Pieces::of(piece.overlap().is_some()),
             append: Append::default(),

@@ -151,15 +151,14 @@ impl Machine {
             sum: None,
             over: None,
             compress: None,
+            sort: None,
         };
-        match there {
-            true => self.files.put(part, set, Box::new(facts)),
-            false => {
-                self.comes.insert(ticket);
-                self.act(Action::Await { ticket, block });
-                self.arriving.push(Arriving::Put(part, set, Box::new(facts)));
-            }
+        if there {
+            return self.files.put(part, set, Box::new(facts));
         }
+        self.comes.insert(ticket);
+        self.act(Action::Await { ticket, block });
+        self.arriving.push(Arriving::Put(part, set, Box::new(facts)));
     }
 
     fn take_step_record(&mut self, n: u64, seq: u64, record: Record, block: Option<Result<bool>>) -> Keep {

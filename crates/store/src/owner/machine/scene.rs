@@ -325,7 +325,7 @@ impl Scene {
                 Some(Sealed::Put(event::Stored { file: work.file.clone(), offset: 0, crc: 0 }))
             }
             (Key::Step(step), _) => {
-                Some(Sealed::Step(Box::new(Manifest { step, ..Manifest::default() }), Vec::new()))
+                Some(Sealed::Step(Box::new(Manifest { step, ..Manifest::default() }), Vec::new(), Vec::new()))
             }
             (Key::Partial(step), _) => {
                 Some(Sealed::Partial(Box::new(Manifest { step, ..Manifest::default() })))

@@ -6,7 +6,7 @@ use super::named::{ALIKE, APPENDED, AT, Named, OVER, in_order, joined, place_of,
 use super::pending::Pending;
 use forebay_types::control::Heads;
 use forebay_types::record::{HeldBlock, Place, StepBlock};
-use forebay_types::{ArrayMeta, Code, Compression, Description, Error, Name, Order, Result, Shape};
+use forebay_types::{ArrayMeta, Code, Compression, Description, Error, Name, Order, Result, Shape, SortBy};
 use std::collections::{BTreeMap, BTreeSet};
 
 mod sealed;
@@ -93,6 +93,8 @@ pub(crate) struct Step {
     pub(super) said: BTreeMap<String, BTreeMap<u32, Description>>,
     /// Arrays that are to be compressed.
     compress: BTreeMap<String, Compression>,
+    /// Arrays of particles that are to lie in an order, as each rank says.
+    sort: BTreeMap<String, BTreeMap<u32, SortBy>>,
     /// Where ranks that are to say the same do not; the step is kept all the same.
     pub(super) disputes: Vec<Error>,
     came: Vec<Came>,
@@ -121,6 +123,7 @@ impl Step {
             filled: 0,
             said: BTreeMap::new(),
             compress: BTreeMap::new(),
+            sort: BTreeMap::new(),
             disputes: Vec::new(),
             came: Vec::new(),
             ranks: BTreeMap::new(),
@@ -241,11 +244,14 @@ impl Step {
     pub fn describe(&mut self, rank: u32, name: &str, mut said: Description) -> Result<()> {
         let known = self.ranks.get(&rank).filter(|r| !r.ended);
         known.ok_or_else(|| Error::bad(format!("a description in step {} outside of it", self.step)))?;
-        if let Some(compress) = said.compress.take() {
-            self.compress.insert(name.to_owned(), compress);
-            if said.is_empty() {
-                return Ok(());
-            }
+        let (compress, sort) = (said.compress.take(), said.sort.take());
+        let is_before = compress.is_some() || sort.is_some();
+        self.compress.extend(compress.map(|how| (name.to_owned(), how)));
+        if let Some(sort) = sort {
+            self.sort.entry(name.to_owned()).or_default().insert(rank, sort);
+        }
+        if is_before && said.is_empty() {
+            return Ok(());
         }
         self.said.entry(name.to_owned()).or_default().insert(rank, said);
         Ok(())
@@ -256,11 +262,12 @@ impl Step {
     fn lay(&mut self, b: &Came) -> Result<Vec<Part>> {
         let (rank, place) = (b.rank, place_of(b.place));
         let (whole, over) = (b.place.whole(&b.meta), b.place.overlap());
+        let sort = self.sort.get(&b.name).and_then(|by_rank| by_rank.get(&rank)).cloned();
         // What a rank without room puts is written at once: it has the order that is known by then.
         let hurries = self.ranks.get(&rank).is_some_and(|r| r.early);
         if !self.names.contains_key(&b.name) {
             self.check_paths(&b.name)?;
-            self.names.insert(b.name.clone(), Named::of(rank, &b.place, whole));
+            self.names.insert(b.name.clone(), Named::of(rank, &b.place, whole, sort.clone()));
         }
         let named =
             self.names.get_mut(&b.name).ok_or_else(|| Error::internal("a name just added is gone"))?;
@@ -269,6 +276,12 @@ impl Step {
             return Err(Error::bad(format!(
                 "ranks {} and {rank} both put {:?} whole; give each piece its offset and the whole's shape, or append the pieces in the order of ranks",
                 named.first, b.name
+            )));
+        }
+        if named.sort != sort {
+            return Err(Error::bad(format!(
+                "{:?}: ranks {} and {rank} do not say alike in which order the particles are to lie; give the same sort_by in all ranks",
+                b.name, named.first
             )));
         }
         if named.over != over {
@@ -306,7 +319,7 @@ impl Step {
         }
         let compress = self.compress.get(&b.name).copied();
         let mut part = b.part(b.name.clone(), whole, offset);
-        (part.over, part.compress) = (over, compress.filter(|_| over.is_none()));
+        (part.over, part.compress, part.sort) = (over, compress.filter(|_| over.is_none()), sort);
         match b.place {
             Place::Whole => return Ok(vec![part]),
             Place::At { .. } if named.ordered && named.append.waiting.is_empty() => {
@@ -523,6 +536,7 @@ impl Step {
         let rank = self.ranks.iter().find(|(_, r)| r.session == session).map(|(rank, _)| *rank)?;
         self.said.values_mut().for_each(|said| _ = said.remove(&rank));
         self.said.retain(|_, said| !said.is_empty());
+        self.sort.values_mut().for_each(|said| _ = said.remove(&rank));
         let ended = self.ranks.remove(&rank).is_some_and(|r| r.ended);
         self.came.retain(|c| c.rank != rank);
         self.ends.retain(|end| end.0 != session);
@@ -620,6 +634,7 @@ impl Came {
             sum: self.sum,
             over: None,
             compress: None,
+            sort: None,
         }
     }
 }

@@ -517,7 +517,9 @@ impl World {
         let file = self.open.remove(&work.key).unwrap_or_default();
         self.named.insert(work.key, file.clone());
         Some(match work.key {
-            Key::Step(step) => Sealed::Step(Box::new(Manifest { step, ..Manifest::default() }), Vec::new()),
+            Key::Step(step) => {
+                Sealed::Step(Box::new(Manifest { step, ..Manifest::default() }), Vec::new(), Vec::new())
+            }
             Key::Partial(step) => Sealed::Partial(Box::new(self.sealed(step, facts, &file))),
             Key::Put(_) => Sealed::Put(Stored { file: work.file.clone(), offset: 0, crc: 0 }),
         })

@@ -56,6 +56,7 @@ impl Step {
             places: firsts.map(placed).collect(),
             said: self.said.clone(),
             compress: self.compress.clone(),
+            sort: self.sort.clone(),
         }
     }
 
@@ -68,6 +69,7 @@ impl Step {
         step.missing.clone_from(&partial.missing);
         step.said.clone_from(&partial.said);
         step.compress.clone_from(&partial.compress);
+        step.sort.clone_from(&partial.sort);
         for (rank, g) in &partial.given {
             let (origin, began, heads, time) = (g.session, g.began, g.heads, m.time);
             let rank_of = Rank { origin, began, heads, time, ended: true, ..Rank::default() };
@@ -114,5 +116,47 @@ impl Step {
         }
         step.lay_anew()?;
         Ok(step)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stepfile::{Entry, Piece};
+    use forebay_types::record::{HeldBlock, Payload, StepBlock};
+    use forebay_types::{ArrayMeta, DType, Description, SortBy};
+
+    #[test]
+    fn particles_of_a_step_that_lacked_a_rank_are_put_in_order_when_that_comes() {
+        let by = SortBy { species: "e".into(), record: "id".into() };
+        let meta = ArrayMeta::new(DType::U8, Shape::new(&[3]).unwrap());
+        let block = HeldBlock { segment: 0, index: 0, generation: 1, bytes: 3 };
+        let payload = Payload::Block(block);
+        let put = |s: &mut Step, rank: u32| {
+            let ticket = (u64::from(rank) + 1, 1);
+            s.begin(rank, ticket, 1, f64::NAN, None).unwrap();
+            let said = Description { sort: Some(by.clone()), ..Description::default() };
+            s.describe(rank, "e/id", said).unwrap();
+            let place = Place::Append;
+            let b = StepBlock { step: 7, name: "e/id", units: "", meta, place, part: 0, payload };
+            let mut parts = s.block(rank, &b, Bytes::Block(block), ticket).unwrap();
+            parts.extend(s.end(rank, 1).unwrap());
+            parts
+        };
+        let mut first = Step::new(7, 2);
+        assert!(put(&mut first, 0).is_empty());
+        let entries = first.sealed_parts().unwrap().into_iter().map(|part| {
+            assert!(part.sort.is_none(), "here it lies as it came");
+            let piece = Piece { shape: vec![3], offset: vec![0], ..Piece::default() };
+            let (name, units, about) = (part.name, String::new(), Description::default());
+            Entry { name, meta, units, offset: 512, pieces: vec![piece], about }
+        });
+        let data = entries.collect();
+        let m = Manifest { step: 7, partial: Some(Box::new(first.partial())), data, ..Manifest::default() };
+        let m: Manifest = Manifest::from_json(&m.to_json().unwrap()).unwrap();
+        let mut whole = Step::of_partial(&m).unwrap();
+        let parts = put(&mut whole, 1);
+        let found: Vec<_> = parts.iter().map(|p| (p.rank, p.offset.extents()[0], p.sort.as_ref())).collect();
+        assert_eq!(found, [(0, 0, Some(&by)), (1, 3, Some(&by))]);
     }
 }
