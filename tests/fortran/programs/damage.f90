@@ -14,7 +14,11 @@ program damage
   logical :: dropped
   field = 0
   call get_command_argument(2, what)
-  call fb_run_open(place(), merge('r', 'a', what == 'read'), run, buffer=8 * 2**20, late='ignore', pack=trim(merge('auto', 'no  ', what == 'read')))
+  if (what == 'read') then
+    call fb_run_open(place(), 'r', run)
+  else
+    call fb_run_open(place(), 'a', run, buffer=8 * 2**20, late='ignore', pack='no')
+  end if
   select case (what)
   case ('write')
     do step = 0, 3
