@@ -7,6 +7,7 @@
 //!   steps/0000000101.h5.partial  what is here of a step that lacks ranks whose memory is on another host
 //!   data/e.6c...0.1-7.h5      a large data set outside steps: name, checksum of the name,
 //!                             set number, session and sequence number of the put
+//!   views/all.h5              shows arrays over all steps; made by `forebay export --view`
 //!   LOCK                      the owner: host, pid, fencing number
 //!   absent-1.tmp              rank 1 was refused on another host, and why; the owner reads it
 //! ```
@@ -33,6 +34,8 @@ const REPAIRED: &str = ".repaired";
 pub const STEPS: &str = "steps";
 /// Large data sets outside steps.
 pub const DATA: &str = "data";
+/// Files that show arrays over all steps.
+pub const VIEWS: &str = "views";
 /// Who owns the run.
 pub const LOCK: &str = "LOCK";
 /// What an unfinished file ends in.
@@ -139,6 +142,11 @@ impl Layout {
         self.root.join(DATA)
     }
 
+    /// The directory of views.
+    pub fn views(&self) -> PathBuf {
+        self.root.join(VIEWS)
+    }
+
     /// A file named by a path relative to the run, as the catalog stores it.
     pub fn file(&self, relative: &str) -> Result<PathBuf> {
         let inside = Path::new(relative).components().all(|c| matches!(c, std::path::Component::Normal(_)));
@@ -179,7 +187,7 @@ impl Layout {
         };
         let was_a_run = entries.iter().any(lost);
         let ours = |n: &str| {
-            [LOCK, AGENT, STEPS, DATA].contains(&n)
+            [LOCK, AGENT, STEPS, DATA, VIEWS].contains(&n)
                 || n.starts_with(CATALOG)
                 || n.starts_with(DAMAGED)
                 || is_segment(n)

@@ -347,6 +347,7 @@ impl Intake {
     /// The file of a dropped step goes. One that stays is removed at the next opening.
     fn remove_dropped(&mut self, file: &str) -> Result<()> {
         let path = self.layout.file(file)?;
+        crate::views::leave_out(&self.layout, &[file.to_owned()]);
         let failed = |e| Error::io(format!("cannot remove {}", path.display()), e);
         self.disk.remove(&path).map_err(failed)?;
         self.disk.sync_dir(&self.layout.steps()).map_err(failed)?;
