@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,10 @@ import forebay as fb
 import numpy as np
 import openpmd_api as io
 import pytest
+from matplotlib.image import imread
 from openpmd_viewer import OpenPMDTimeSeries
-from places import Place, ended, forebay_exe
+from pages import GUIDE, NAMED, ROOT, blocks
+from places import Place, ended, forebay_exe, servers
 from test_readers import array, quiet
 from vtkmodules.vtkCommonExecutionModel import vtkStreamingDemandDrivenPipeline
 from vtkmodules.vtkIOHDF import vtkHDFReader
@@ -106,3 +109,18 @@ def test_vtk_reads_one_file_over_all_times(folder: Path, how: str) -> None:
     image = at_time(reader, 1.0, how)
     assert image.GetClassName() == "vtkImageData"
     np.testing.assert_array_equal(array(image, "n").reshape(3, 4, 5), B["x"] + 4)
+
+
+def test_the_picture_of_the_tutorial_is_made_of_the_steps_of_its_run(place: Place, tmp_path: Path) -> None:
+    servers(place)
+    program = ROOT / "examples" / "01_two_stream" / "python" / "two_stream.py"
+    few = ("--particles", "20000", "--steps", "200", "--no-monitor")
+    ended(place.start(sys.executable, program, "--run", "two_stream", *few, cwd=tmp_path), 0)
+    typed = {named[1]: b.text for b in blocks(GUIDE / "two-stream.md") if (named := NAMED.match(b.text))}
+    (tmp_path / "look.py").write_text(typed["look.py"])
+    ended(place.start(sys.executable, "look.py", cwd=tmp_path), 0)
+    picture = imread(tmp_path / "two_stream.png")
+    assert picture.shape == imread(ROOT / "docs" / "images" / "openpmd-viewer.png").shape
+    # The curves of both diagrams are there, in more colours than paper and ink.
+    for half in np.array_split(picture[..., :3], 2, axis=1):
+        assert (np.ptp(half, axis=2) > 0.5).sum() > 200
