@@ -8,6 +8,7 @@
 //!   packs/0000000000-0000000999.h5  many steps of one layout, stacked, in place of their files
 //!   data/e.6c...0.1-7.h5      a large data set outside steps: name, checksum of the name,
 //!                             set number, session and sequence number of the put
+//!   views/all.h5              shows arrays over all steps; made by `forebay export --view`
 //!   LOCK                      the owner: host, pid, fencing number
 //!   absent-1.tmp              rank 1 was refused on another host, and why; the owner reads it
 //! ```
@@ -36,6 +37,8 @@ pub const STEPS: &str = "steps";
 pub const PACKS: &str = "packs";
 /// Large data sets outside steps.
 pub const DATA: &str = "data";
+/// Files that show arrays over all steps.
+pub const VIEWS: &str = "views";
 /// Who owns the run.
 pub const LOCK: &str = "LOCK";
 /// What an unfinished file ends in.
@@ -147,6 +150,11 @@ impl Layout {
         self.root.join(DATA)
     }
 
+    /// The directory of views.
+    pub fn views(&self) -> PathBuf {
+        self.root.join(VIEWS)
+    }
+
     /// A file named by a path relative to the run, as the catalog stores it.
     pub fn file(&self, relative: &str) -> Result<PathBuf> {
         let inside = Path::new(relative).components().all(|c| matches!(c, std::path::Component::Normal(_)));
@@ -187,7 +195,7 @@ impl Layout {
         };
         let was_a_run = entries.iter().any(lost);
         let ours = |n: &str| {
-            [LOCK, AGENT, STEPS, PACKS, DATA].contains(&n)
+            [LOCK, AGENT, STEPS, PACKS, DATA, VIEWS].contains(&n)
                 || n.starts_with(CATALOG)
                 || n.starts_with(DAMAGED)
                 || is_segment(n)

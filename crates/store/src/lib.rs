@@ -26,6 +26,7 @@ mod reader;
 mod series;
 mod site;
 pub mod stepfile;
+mod views;
 
 pub use answer::Answer;
 pub use care::{

@@ -19,6 +19,9 @@ pub(super) fn rename(disk: &dyn Disk, path: &Path) -> std::io::Result<()> {
 
 /// Gives the files of these steps, which were put aside, names of their own, and syncs their directory.
 pub(super) fn rename_all(disk: &dyn Disk, layout: &Layout, steps: &[i64]) {
+    if !steps.is_empty() {
+        crate::views::leave_out(layout, &steps.iter().map(|step| step_file(*step)).collect::<Vec<_>>());
+    }
     for step in steps {
         // One that cannot be renamed is not listed all the same.
         let _ = layout.file(&step_file(*step)).map(|path| rename(disk, &path));

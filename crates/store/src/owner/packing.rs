@@ -154,6 +154,7 @@ impl Intake {
         for s in self.attached.values() {
             s.segment.word(word::COMMITS).fetch_add(1, Ordering::SeqCst);
         }
+        crate::views::pack(&self.layout, &before, file, m);
         // Those that stay are swept at the next opening.
         for single in before.iter().filter(|file| !is_pack(file)) {
             if let Ok(path) = self.layout.file(single) {

@@ -2,10 +2,12 @@
 //! over.
 
 use super::hdf::{element_of, failed};
-use super::{MANIFEST, ffi};
+use super::openpmd::SOFTWARE;
+use super::{MANIFEST, ffi, foreign_chunks};
 use crate::fork::library;
 use forebay_types::{ArrayMeta, DType, Error, Name, Order, Result, Shape, real_attribute};
-use hdf5::types::{FloatSize, TypeDescriptor, VarLenAscii, VarLenUnicode};
+use hdf5::filters::Filter;
+use hdf5::types::{FixedAscii, FloatSize, TypeDescriptor, VarLenAscii, VarLenUnicode};
 use hdf5::{Attribute, Dataset, Group};
 use hdf5_metno as hdf5;
 use serde_json::{Map, Value, json};
@@ -88,7 +90,7 @@ fn visit(
     };
     let is_step = {
         let _gate = library()?;
-        file.attr("forebay_format").is_ok()
+        file.attr("forebay_format").is_ok() || is_exported(&file)
     };
     let skipped = if is_step { &AGAIN[..] } else { &[] };
     let done = walk(&file, ("", path), skipped, &mut found, look, take);
@@ -148,6 +150,12 @@ fn walk(
     Ok(())
 }
 
+/// Whether it is what was exported of a step to openPMD.
+fn is_exported(file: &Group) -> bool {
+    let software = file.attr("software").and_then(|attr| attr.read_scalar::<FixedAscii<64>>());
+    software.is_ok_and(|text| text.as_str() == SOFTWARE)
+}
+
 /// Whether it only stands for the length of an axis.
 fn has_no_values(set: &Dataset) -> bool {
     matches!(attribute(set, "NAME"), Some(Value::String(name)) if name.starts_with(NO_VARIABLE))
@@ -179,7 +187,8 @@ fn filter_called(id: i32) -> String {
 
 fn array(set: &Dataset, name: &str) -> std::result::Result<Option<ForeignArray>, String> {
     let said = |e: hdf5::Error| e.to_string();
-    if let Some(absent) = set.filters().iter().find(|filter| !filter.is_available()) {
+    let absent = set.filters().into_iter().find(|filter| !filter.is_available());
+    if let Some(absent) = absent.filter(|_| !foreign_chunks::is_known(set)) {
         return Err(format!(
             "it is compressed by HDF5's filter {}, which is not here; write it without, for example by h5repack -f NONE",
             filter_called(absent.id())
@@ -249,14 +258,16 @@ fn read(
     let room = usize::try_from(bytes).ok().filter(|n| out.try_reserve_exact(*n).is_ok());
     let room = room.ok_or_else(|| format!("its {bytes} bytes are more than memory holds"))?;
     out.resize(room, 0);
-    if room > 0 {
-        ffi::read(set, kind, &mut out).map_err(|e| match e.to_string() {
+    match set.filters().iter().all(Filter::is_available) {
+        _ if room == 0 => {}
+        true => ffi::read(set, kind, &mut out).map_err(|e| match e.to_string() {
             // So HDF5 says that it looked for a filter and found none, of a data set that is made of others.
             said if said.contains("can't open directory") => {
                 "data sets that it is made of are compressed by a filter of HDF5 which is not here; write it without, for example by h5repack -f NONE".to_owned()
             }
             said => said,
-        })?;
+        })?,
+        false => foreign_chunks::read(set, kind, &mut out)?,
     }
     Ok(out)
 }

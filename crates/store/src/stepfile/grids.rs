@@ -1,14 +1,14 @@
 //! Where the points of meshes lie: as their programs have said, or as the coordinates of the step have it.
 
 use super::{Check, Entry, Manifest, Source, read_selection};
-use forebay_types::{Error, Result, Selection, Unit, axes, axis_path, uniform};
+use forebay_types::{ArrayMeta, Error, Mesh, Result, Selection, Unit, axes, axis_path, uniform};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
 
 /// The grid of a mesh; a number for each axis, as the user indexes.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Grid {
+pub struct Grid {
     /// From one point to the next.
     pub spacing: Vec<f64>,
     /// Where the first point is.
@@ -30,45 +30,70 @@ pub(super) fn grids(path: &Path, m: &Manifest) -> Result<BTreeMap<String, Grid>>
     let mut known: BTreeMap<&str, Option<(f64, f64)>> = BTreeMap::new();
     for e in &m.data {
         let Some(mesh) = e.about.mesh.as_ref().filter(|_| is_sound(e)) else { continue };
-        let mut grid = Grid { spacing: mesh.spacing.clone(), origin: mesh.origin.clone(), unit: 1.0 };
-        let mut units = Vec::new();
-        let mut is_uniform = true;
-        for (dim, extent) in e.about.dims.iter().zip(axes(&e.meta)) {
-            let coordinate = entries.get(axis_path(&e.name, dim).as_str()).copied();
+        let coordinate = &mut |path: &str, extent: u64, is_wanted: bool| -> Result<Option<Along>> {
+            let found = entries.get(path).copied();
             // A mesh that is called as its axis is no coordinate of itself.
-            let coordinate = coordinate.filter(|c| axes(&c.meta) == [*extent] && c.about.mesh.is_none());
-            units.extend(coordinate.map(|c| c.units.as_str()).filter(|units| !units.is_empty()));
-            if !mesh.spacing.is_empty() && !mesh.origin.is_empty() {
-                continue;
-            }
-            let line = match coordinate {
-                None => Some((0.0, 1.0)),
-                Some(c) => match known.get(c.name.as_str()) {
-                    Some(line) => *line,
-                    None => *known.entry(&c.name).or_insert(line(&file, c)?),
-                },
+            let found = found.filter(|c| axes(&c.meta) == [extent] && c.about.mesh.is_none());
+            let Some(c) = found else { return Ok(None) };
+            let points = match known.get(c.name.as_str()) {
+                Some(points) => *points,
+                None if !is_wanted => None,
+                None => *known.entry(&c.name).or_insert(line(&file, c)?),
             };
-            is_uniform &= line.is_some() || !mesh.spacing.is_empty();
-            let (origin, spacing) = line.unwrap_or((0.0, 1.0));
-            if mesh.spacing.is_empty() {
-                grid.spacing.push(spacing);
-            }
-            if mesh.origin.is_empty() {
-                grid.origin.push(origin);
-            }
-        }
-        let lengths: Option<Vec<f64>> =
-            units.iter().map(|u| Unit::parse(u).ok().filter(Unit::is_length).map(|u| u.factor)).collect();
-        if let Some([first, rest @ ..]) = lengths.as_deref()
-            && rest.iter().all(|other| other == first)
-        {
-            grid.unit = *first;
-        }
-        if is_uniform {
-            found.insert(e.name.clone(), grid);
-        }
+            Ok(Some(Along { units: c.units.clone(), points }))
+        };
+        found.extend(grid(&e.name, &e.meta, &e.about.dims, mesh, coordinate)?.map(|g| (e.name.clone(), g)));
     }
     Ok(found)
+}
+
+/// A coordinate along an axis.
+pub struct Along {
+    /// Its unit, or empty.
+    pub units: String,
+    /// Where it begins and how far its points are apart, if they are equally far apart, and that was wanted.
+    pub points: Option<(f64, f64)>,
+}
+
+/// The coordinate of that path and that many points, if there is one; whether its points are wanted.
+pub type FindAlong<'a> = dyn FnMut(&str, u64, bool) -> Result<Option<Along>> + 'a;
+
+/// The grid of a mesh, if its points are equally far apart along each axis.
+pub fn grid(
+    name: &str,
+    meta: &ArrayMeta,
+    dims: &[String],
+    mesh: &Mesh,
+    coordinate: &mut FindAlong,
+) -> Result<Option<Grid>> {
+    let mut grid = Grid { spacing: mesh.spacing.clone(), origin: mesh.origin.clone(), unit: 1.0 };
+    let mut units = Vec::new();
+    let mut is_uniform = true;
+    let is_wanted = mesh.spacing.is_empty() || mesh.origin.is_empty();
+    for (dim, extent) in dims.iter().zip(axes(meta)) {
+        let found = coordinate(&axis_path(name, dim), *extent, is_wanted)?;
+        let points = found.as_ref().map_or(Some((0.0, 1.0)), |along| along.points);
+        units.extend(found.map(|along| along.units).filter(|units| !units.is_empty()));
+        if !is_wanted {
+            continue;
+        }
+        is_uniform &= points.is_some() || !mesh.spacing.is_empty();
+        let (origin, spacing) = points.unwrap_or((0.0, 1.0));
+        if mesh.spacing.is_empty() {
+            grid.spacing.push(spacing);
+        }
+        if mesh.origin.is_empty() {
+            grid.origin.push(origin);
+        }
+    }
+    let lengths: Option<Vec<f64>> =
+        units.iter().map(|u| Unit::parse(u).ok().filter(Unit::is_length).map(|u| u.factor)).collect();
+    if let Some([first, rest @ ..]) = lengths.as_deref()
+        && rest.iter().all(|other| other == first)
+    {
+        grid.unit = *first;
+    }
+    Ok(is_uniform.then_some(grid))
 }
 
 /// Whether what an array says of itself fits it: a file may come from anywhere.
@@ -90,7 +115,7 @@ fn line(file: &File, e: &Entry) -> Result<Option<(f64, f64)>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use forebay_types::{ArrayMeta, DType, Description, Mesh, Shape};
+    use forebay_types::{DType, Description, Shape};
 
     fn entry(dims: &[&str], spacing: &[f64], origin: &[f64]) -> Entry {
         let mesh =

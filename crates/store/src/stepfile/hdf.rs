@@ -173,7 +173,7 @@ impl Frame {
                 true => Ok(()),
                 false => {
                     scales::describe(file, m)?;
-                    vtkhdf::write(file, &openpmd::write(file, m, grids)?)
+                    vtkhdf::write(file, &openpmd::write(file, m, grids, openpmd::FILES)?)
                 }
             }
         };

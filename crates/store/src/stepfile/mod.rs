@@ -15,8 +15,10 @@ mod chunked;
 mod constants;
 mod ffi;
 mod foreign;
+mod foreign_chunks;
 mod gathered;
 mod grids;
+mod h5md;
 mod hdf;
 mod inflate;
 mod manifest;
@@ -29,6 +31,7 @@ mod scales;
 mod sorted;
 mod view;
 mod vtkhdf;
+mod vtkhdf_series;
 mod write;
 
 pub use anew::write_anew;
@@ -36,7 +39,9 @@ pub use boxes::{IndexBox, left_to_each};
 pub use check::Check;
 pub use chunked::Load;
 pub use foreign::{ForeignArray, ForeignFile, is_hdf5, largest_foreign, read_foreign};
-pub use gathered::Gathered;
+pub use gathered::{Gathered, IterationOf};
+pub use grids::{Along, Grid, grid as grid_of_mesh};
+pub use h5md::{H5md, When};
 pub use hdf::{Opened, open_manifest};
 pub use inflate::Inflated;
 pub use manifest::{
@@ -49,7 +54,11 @@ pub use pack::{
 pub use place::Hyperslab;
 use read::read_piece_to;
 pub use read::{Source, read_piece, read_selection};
-pub use view::{MOST_SOURCES, ViewArray, ViewStep, write_view};
+pub use view::{MOST_SOURCES, StepsView, ViewArray, ViewFate, ViewSource, ViewStep};
+pub use vtkhdf::{
+    Image as VtkImage, frame as vtk_frame, is_extent_of_vtk, is_number_of_vtk, xyz as vtk_axes,
+};
+pub use vtkhdf_series::{VtkBlock, VtkSeries};
 pub(crate) use write::SPARE;
 pub use write::{Facts, Writer, seal_all};
 

@@ -15,7 +15,7 @@
 use super::grids::{Grid, is_sound};
 use super::hdf::element_of;
 use super::{Entry, Manifest, ffi};
-use forebay_types::{DType, Description, Mesh, Native, Order, Shape, Unit, native};
+use forebay_types::{DType, Description, Mesh, Native, Order, Shape, Species, Unit, native};
 use hdf5::types::{FloatSize, TypeDescriptor};
 use hdf5::{Dataset, File, Group, Hyperslab, Location, SliceOrIndex};
 use hdf5_metno as hdf5;
@@ -51,6 +51,15 @@ pub(super) struct Aliases<'a> {
     pub species: BTreeMap<&'a str, SpeciesAliases>,
 }
 
+impl Aliases<'_> {
+    /// Whether an array is among them.
+    pub fn has(&self, e: &Entry) -> bool {
+        let of_species = |s: &Species| self.species.contains_key(s.name.as_str()) && is_known(e);
+        self.meshes.iter().any(|alias| alias.entry.name == e.name)
+            || e.about.species.as_ref().is_some_and(of_species)
+    }
+}
+
 type Attributes = BTreeMap<String, Native>;
 
 /// So many attributes lie in the header of their object; for more HDF5 lays out a heap.
@@ -69,11 +78,17 @@ const OF_RECORD: [&str; 9] = [
     "timeOffset",
 ];
 
-/// Writes all of it; what was written.
+/// Who writes files of openPMD.
+pub(super) const SOFTWARE: &str = "Forebay";
+/// What the files of steps are called, in the words of openPMD.
+pub(super) const FILES: &str = "%010T.h5";
+
+/// Writes all of it, in one of files that are called so; what was written.
 pub(super) fn write<'a>(
     file: &File,
     m: &'a Manifest,
     grids: &'a BTreeMap<String, Grid>,
+    files: &str,
 ) -> hdf5::Result<Aliases<'a>> {
     let mut done = Aliases::default();
     let of_mesh = |e: &'a Entry| Some((e, e.about.mesh.as_ref()?, grids.get(&e.name)?));
@@ -88,8 +103,8 @@ pub(super) fn write<'a>(
         ("openPMD", "1.1.0"),
         ("basePath", "/data/%T/"),
         ("iterationEncoding", "fileBased"),
-        ("iterationFormat", "%010T.h5"),
-        ("software", "Forebay"),
+        ("iterationFormat", files),
+        ("software", SOFTWARE),
         ("softwareVersion", env!("CARGO_PKG_VERSION")),
     ]);
     if !meshes.is_empty() {

@@ -62,6 +62,13 @@ pub struct Stacked {
     pub crc32c: Vec<u32>,
 }
 
+impl Stacked {
+    /// Whether it is there once for all steps.
+    pub fn is_once(&self) -> bool {
+        self.stride == 0 && self.array.nbytes() > 0
+    }
+}
+
 /// A step of a pack.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PackSlot {

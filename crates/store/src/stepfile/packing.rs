@@ -106,13 +106,7 @@ pub(super) fn unpacked(
     let wrong = |why: &str| Error::new(Code::Corrupt, why.to_owned());
     let full = full as usize;
     let plain = match (compression, mask & 0b10) {
-        (Compression::Gzip, 0) => {
-            let mut out = vec![0; full];
-            match Decompressor::new().zlib_decompress(stored, &mut out) {
-                Ok(len) if len == full => out,
-                _ => return Err(wrong("it cannot be inflated")),
-            }
-        }
+        (Compression::Gzip, 0) => inflated(stored, full)?,
         (Compression::Zstd, 0) => {
             let mut out = vec![0; full];
             match bulk::decompress_to_buffer(stored, &mut out) {
@@ -129,6 +123,15 @@ pub(super) fn unpacked(
     let mut out = vec![0; full];
     unshuffle(item as usize, &plain, &mut out);
     Ok(out)
+}
+
+/// What was deflated, of so many bytes.
+pub(super) fn inflated(stored: &[u8], full: usize) -> Result<Vec<u8>> {
+    let mut out = vec![0; full];
+    match Decompressor::new().zlib_decompress(stored, &mut out) {
+        Ok(len) if len == full => Ok(out),
+        _ => Err(Error::new(Code::Corrupt, "it cannot be inflated")),
+    }
 }
 
 /// Elements that are turned round together: they stay in the nearest cache.
@@ -148,7 +151,7 @@ fn shuffle(item: usize, from: &[u8], to: &mut [u8]) {
     to[count * item..].copy_from_slice(&from[count * item..]);
 }
 
-fn unshuffle(item: usize, from: &[u8], to: &mut [u8]) {
+pub(super) fn unshuffle(item: usize, from: &[u8], to: &mut [u8]) {
     let count = from.len() / item;
     for begin in (0..count).step_by(BLOCK) {
         let end = (begin + BLOCK).min(count);

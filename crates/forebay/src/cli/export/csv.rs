@@ -35,10 +35,7 @@ fn chosen(job: &Exporting) -> Result<Vec<Tabular>> {
 pub fn target(job: &Exporting) -> Result<PathBuf> {
     Ok(match &chosen(job)?[..] {
         [one] => PathBuf::from(file_name(one, &[])),
-        _ => {
-            let name = job.run.path().file_stem().map_or("run".into(), |s| s.to_string_lossy().into_owned());
-            PathBuf::from(format!("{name}_csv"))
-        }
+        _ => PathBuf::from(format!("{}_csv", job.stem())),
     })
 }
 

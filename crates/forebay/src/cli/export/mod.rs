@@ -1,12 +1,17 @@
 //! `forebay export`: what a run holds, as files of other programs.
 
 mod csv;
+mod h5md;
+mod left_out;
 mod netcdf;
 mod npz;
+mod openpmd;
+mod species;
 mod target;
 mod text;
 mod variables;
 mod view;
+mod vtkhdf;
 mod zarr;
 
 use super::choice::{Choice, ChoiceKind};
@@ -15,6 +20,8 @@ use super::leftover::doubt;
 use super::out::{Out, Unit, bar};
 use forebay::{Error, Mode, Result, Run};
 use forebay_store::Progress;
+use forebay_store::layout::VIEWS;
+use left_out::LeftOut;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use target::Destination;
@@ -24,7 +31,8 @@ use variables::Variables;
 #[derive(clap::Args)]
 #[command(
     after_help = "Formats: npz (arrays, for numpy.load), zarr (version 3, one chunk a snapshot), netcdf (one file, for xarray), \
-csv (tables and histories), text (everything, to the bit; `forebay import` reads it).\n\
+openpmd (meshes and particles, a directory with a file for each snapshot), vtkhdf (the same in one file, for ParaView), h5md (particles and histories in one file), csv (tables and histories), text (everything, to the bit; \
+`forebay import` reads it).\n\
 Arrays that are alike at all snapshots get an axis more in front, step; others come one by one as NAME@STEP.\n\n\
 Example:\n  forebay export two_stream 'E*' --to netcdf --steps 0..600\n  forebay export two_stream --view two_stream.h5"
 )]
@@ -33,11 +41,11 @@ pub struct Export {
     run: String,
     #[command(flatten)]
     choice: Choice,
-    /// npz, zarr, netcdf, csv or text.
+    /// npz, zarr, netcdf, openpmd, vtkhdf, h5md, csv or text.
     #[arg(long, value_name = "FORMAT", required_unless_present = "view")]
     to: Option<String>,
-    /// Copy nothing: make a file that shows the arrays over all snapshots, for h5py. It reads the files of the run, and
-    /// is made again when there are other snapshots.
+    /// Copy nothing: make a file that shows the arrays over all snapshots, for h5py and xarray. It reads the files of the
+    /// run; one in the directory views of the run follows when snapshots are dropped.
     #[arg(long, value_name = "FILE.h5", conflicts_with_all = ["to", "output"])]
     view: Option<PathBuf>,
     /// The file or directory to make; by default the name of the run with the ending of the format.
@@ -62,11 +70,24 @@ impl Exporting<'_> {
     fn variables(&self) -> Result<Variables> {
         Variables::of(self.run, self.place, self.choice)
     }
+
+    /// The name of the run.
+    fn stem(&self) -> String {
+        self.run.path().file_stem().map_or("run".into(), |s| s.to_string_lossy().into_owned())
+    }
 }
 
 /// Which formats there are: the name, the ending, and what of it is a directory of ours.
-const FORMATS: [(&str, &str); 5] =
-    [("npz", "npz"), ("zarr", "zarr"), ("netcdf", "nc"), ("csv", "csv"), ("text", "txt")];
+const FORMATS: [(&str, &str); 8] = [
+    ("npz", "npz"),
+    ("zarr", "zarr"),
+    ("netcdf", "nc"),
+    ("openpmd", "openpmd"),
+    ("vtkhdf", "vtkhdf"),
+    ("h5md", "h5md"),
+    ("csv", "csv"),
+    ("text", "txt"),
+];
 
 impl Export {
     /// Does it.
@@ -78,6 +99,14 @@ impl Export {
         let interrupt = Interrupt::watch()?;
         let (wanted, why): (&[ChoiceKind], &str) = match format {
             "" => (&[ChoiceKind::Array], "a view shows arrays of snapshots; copy it with --to"),
+            "openpmd" | "vtkhdf" => (
+                &[ChoiceKind::Array],
+                "this format holds meshes and particles of snapshots; take --to csv or text",
+            ),
+            "h5md" => (
+                &[ChoiceKind::Array, ChoiceKind::Table],
+                "this format holds particles of snapshots, and histories; take --to npz, csv or text",
+            ),
             "csv" => (&[ChoiceKind::Table], "--to csv holds tables; take --to npz, zarr, netcdf or text"),
             "txt" => (&ChoiceKind::ALL, ""),
             _ => {
@@ -86,14 +115,20 @@ impl Export {
         };
         let choice = self.choice.within(&[&run], &self.run, wanted, why)?;
         let job = Exporting { run: &run, place: &self.run, choice: &choice, interrupt, progress };
+        let views = run.path().join(VIEWS);
         let (path, what) = match (&self.view, format) {
-            (Some(path), _) => (path.clone(), self.make(path, |tmp| view::write(&job, tmp, path))?),
+            (Some(path), _) => {
+                (path.clone(), self.make(path, Some(&views), |tmp| view::write(&job, tmp, path))?)
+            }
             (None, ending) => {
                 let path = self.target(ending, &job)?;
-                let what = self.make(&path, |tmp| match ending {
+                let what = self.make(&path, None, |tmp| match ending {
                     "npz" => npz::write(&job, tmp),
                     "zarr" => zarr::write(&job, tmp),
                     "nc" => netcdf::write(&job, tmp),
+                    "openpmd" => openpmd::write(&job, tmp),
+                    "vtkhdf" => vtkhdf::write(&job, tmp),
+                    "h5md" => h5md::write(&job, tmp),
                     "csv" => csv::write(&job, tmp),
                     _ => text::write(&job, tmp),
                 })?;
@@ -118,10 +153,15 @@ impl Export {
     }
 
     /// Makes it under another name, and gives it its own when it is whole.
-    fn make(&self, path: &Path, write: impl FnOnce(&Path) -> Result<Value>) -> Result<Value> {
-        let target = Destination::new(path, self.force)?;
+    fn make(
+        &self,
+        path: &Path,
+        views: Option<&Path>,
+        write: impl FnOnce(&Path) -> Result<Value>,
+    ) -> Result<Value> {
+        let target = Destination::new(path, self.force, views)?;
         let what = write(target.tmp())?;
-        target.finish(|dir| zarr::is_ours(dir) || csv::is_ours(dir))?;
+        target.finish(|dir| zarr::is_ours(dir) || csv::is_ours(dir) || openpmd::is_ours(dir))?;
         Ok(what)
     }
 
@@ -132,8 +172,8 @@ impl Export {
         if ending == "csv" {
             return csv::target(job);
         }
-        let name = job.run.path().file_stem().map_or("run".into(), |s| s.to_string_lossy().into_owned());
-        Ok(PathBuf::from(format!("{name}.{ending}")))
+        let apart = if ending == "openpmd" { '_' } else { '.' };
+        Ok(PathBuf::from(format!("{}{apart}{ending}", job.stem())))
     }
 }
 

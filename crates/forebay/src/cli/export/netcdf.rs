@@ -2,7 +2,7 @@
 //! arrays name. An axis without a name is called by its length. What the format has no type for becomes one that holds
 //! every value: `f16` is `f32`, a truth value is a byte, which xarray reads as a truth value by the attribute `dtype`.
 
-use super::variables::{Origin, STEP, Variable, Variables, group_of};
+use super::variables::{Origin, STEP, Variable, Variables, group_of, widened};
 use super::{Exporting, made};
 use forebay::{ArrayMeta, DType, Result, Shape, Target};
 use forebay_store::stepfile::Gathered;
@@ -69,15 +69,6 @@ pub fn write(job: &Exporting, path: &Path) -> Result<Value> {
     attrs.retain(|key, _| !TAKEN.contains(&key.as_str()));
     file.finish(&attrs)?;
     Ok(made(&variables))
-}
-
-/// The same numbers in single precision.
-fn widened(bytes: &[u8]) -> Vec<u8> {
-    let wide = |two: &[u8]| match DType::F16.number(two) {
-        forebay::Number::Real(v) => (v as f32).to_le_bytes(),
-        _ => [0; 4],
-    };
-    bytes.chunks_exact(2).flat_map(wide).collect()
 }
 
 struct Planned {

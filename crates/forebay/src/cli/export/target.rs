@@ -18,19 +18,27 @@ pub struct Destination {
 }
 
 impl Destination {
-    /// Begins it. `Conflict` when something is there and `force` is not set.
-    pub fn new(path: &Path, force: bool) -> Result<Destination> {
+    /// Begins it. `Conflict` when something is there and `force` is not set. Within a run there is room in `views` alone,
+    /// if that is given.
+    pub fn new(path: &Path, force: bool, views: Option<&Path>) -> Result<Destination> {
         let name = path.file_name().ok_or_else(|| {
             Error::bad(format!("{} is no name of a file; give one with -o", path.display()))
         })?;
         let above = above(path);
+        let is_among_views = views.is_some_and(|views| is_views(above, views));
+        if is_among_views && !above.exists() {
+            std::fs::create_dir(above)
+                .map_err(|e| Error::io(format!("cannot make {}", above.display()), e))?;
+        }
         if !above.is_dir() {
             return Err(Error::new(
                 Code::NotFound,
                 format!("there is no directory {0}; make {0} first", above.display()),
             ));
         }
-        outside_of_runs(path, above)?;
+        if !is_among_views {
+            outside_of_runs(path, above)?;
+        }
         let name = name.to_string_lossy();
         let tmp = making::place(above, &name, ENDING);
         let target = Destination { path: path.to_owned(), tmp, force, is_named: false };
@@ -105,6 +113,12 @@ impl Drop for Destination {
             making::remove(&self.tmp);
         }
     }
+}
+
+/// Whether a directory, which need not be there yet, is that of the views of a run.
+fn is_views(dir: &Path, views: &Path) -> bool {
+    let run = |dir: &Path| above(dir).canonicalize().ok();
+    dir.file_name() == views.file_name() && run(dir).is_some() && run(dir) == run(views)
 }
 
 /// Refuses a place within a run: an export replaces nothing of what a run is made of.

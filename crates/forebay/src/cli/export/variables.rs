@@ -9,14 +9,15 @@
 
 use super::super::choice::{Choice, names_in_snapshots};
 use super::super::interrupt::Interrupt;
-use forebay::{ArrayMeta, DType, DataSet, Mesh, Order, Result, Run, Selection, Shape, Which};
+use super::Exporting;
+use forebay::{ArrayMeta, DType, DataSet, Mesh, Number, Order, Result, Run, Selection, Shape, Which};
 use forebay_store::SeriesStep;
 use forebay_types::{axes, axis_path};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Bytes of an array that are in memory at a time.
-const PART: u64 = 8 << 20;
+pub const PART: u64 = 8 << 20;
 
 /// Names that the axis of time has for itself.
 pub const STEP: &str = "step";
@@ -321,6 +322,27 @@ fn meets(taken: &BTreeSet<String>, name: &str) -> bool {
 /// What stands in front of the last part of a name, with its slash.
 pub fn group_of(key: &str) -> &str {
     key.rfind('/').map_or("", |at| &key[..=at])
+}
+
+/// What each of the arrays that are chosen is at each of these snapshots.
+pub fn over(job: &Exporting, steps: &[i64]) -> Result<BTreeMap<String, Vec<Option<ArrayMeta>>>> {
+    let mut found = BTreeMap::new();
+    for name in names_in_snapshots(job.run)?.into_iter().filter(|name| job.choice.takes(name)) {
+        let over = job.run.over_steps(&name, steps)?;
+        if over.iter().any(|s| s.meta.is_some()) {
+            found.insert(name, over.into_iter().map(|s| s.meta).collect());
+        }
+    }
+    Ok(found)
+}
+
+/// Numbers of half precision in single precision.
+pub fn widened(bytes: &[u8]) -> Vec<u8> {
+    let wide = |two: &[u8]| match DType::F16.number(two) {
+        Number::Real(v) => (v as f32).to_le_bytes(),
+        _ => [0; 4],
+    };
+    bytes.chunks_exact(2).flat_map(wide).collect()
 }
 
 /// An array of snapshots: what it is at the first one that has it, and at each.

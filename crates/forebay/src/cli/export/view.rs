@@ -1,9 +1,12 @@
-//! A file of virtual data sets over the files of the snapshots, for h5py.
+//! A file of virtual data sets over the files of the snapshots, for h5py and xarray.
 
-use super::super::choice::names_in_snapshots;
-use super::Exporting;
+use super::super::choice::Choice;
+use super::variables::{Origin, Variables};
+use super::{Exporting, LeftOut};
 use forebay::{Error, Result};
-use forebay_store::stepfile::{MOST_SOURCES, PackManifest, ViewArray, ViewStep, open_pack, write_view};
+use forebay_store::stepfile::{
+    MOST_SOURCES, PackManifest, StepsView, ViewArray, ViewSource, ViewStep, open_pack,
+};
 use forebay_types::{Code, Description};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -58,7 +61,6 @@ pub fn write(job: &Exporting, tmp: &Path, path: &Path) -> Result<Value> {
                 forebay::Cell::Int(slot) => packs.get(file).map(|m| (*slot as u64, m.steps.len() as u64)),
                 _ => None,
             };
-            let time = snapshots.at(*step)?.time().unwrap_or(f64::NAN);
             let file = from.join(file);
             let file = file.to_str().ok_or_else(|| {
                 Error::bad(format!(
@@ -66,39 +68,65 @@ pub fn write(job: &Exporting, tmp: &Path, path: &Path) -> Result<Value> {
                     file.display()
                 ))
             })?;
+            let time = snapshots.at(*step)?.time();
             shown.push(ViewStep { step: *step, time, file: file.to_owned(), slot });
         }
     }
-    let numbers: Vec<i64> = shown.iter().map(|s| s.step).collect();
-    let (mut arrays, mut ragged) = (Vec::new(), Vec::new());
-    for name in names_in_snapshots(run)?.into_iter().filter(|name| job.choice.takes(name)) {
+    // Of a choice of steps nothing outside them is meant.
+    let steps = shown.iter().map(|s| s.step.to_string()).collect();
+    let choice = Choice { steps, ..job.choice.clone() };
+    let mut variables = Variables::of(run, job.place, &choice)?;
+    variables.add_points(run)?;
+    let mut left = LeftOut::default();
+    for name in &variables.ragged {
+        left.add("its shape or type differs, or a snapshot lacks it and its type has no NaN", name);
+    }
+    let axes = variables.axes()?;
+    let attributes: Vec<_> = variables.all.iter().map(|v| variables.attributes(v)).collect();
+    let mut arrays = Vec::new();
+    for ((variable, mut dims), attrs) in variables.all.into_iter().zip(axes).zip(attributes) {
         job.interrupt.check()?;
-        let over = run.over_steps(&name, &numbers)?;
-        let Some((first, meta)) = over.iter().find_map(|s| s.meta.map(|meta| (s.step, meta))) else {
-            continue;
+        let of = variable.of;
+        let source = match variable.origin {
+            // One of those that differ.
+            Origin::One(_) if variables.ragged.contains(&of.name) => continue,
+            Origin::One(_) => ViewSource::Any(of.name.clone()),
+            Origin::Points(first, apart) => ViewSource::Points(first, apart),
+            Origin::Steps(there) => {
+                dims.remove(0);
+                let there: Vec<bool> = there.iter().map(Option::is_some).collect();
+                // What is nowhere is NaN of real numbers alone.
+                if of.meta.dtype.mantissa().is_none() && there.contains(&false) {
+                    left.add(
+                        "its shape or type differs, or a snapshot lacks it and its type has no NaN",
+                        &of.name,
+                    );
+                    continue;
+                }
+                ViewSource::Steps(of.name.clone(), there)
+            }
         };
-        // Nothing of a view is called as its own data sets.
-        if over.iter().any(|s| s.meta.is_some_and(|m| m != meta)) || name == "here" {
-            ragged.push(name);
+        if let Some(why) = StepsView::refuses(&variable.key, &dims) {
+            left.add(why, &of.name);
             continue;
         }
-        let of = snapshots.at(first)?.dataset(&name)?;
-        let about = Description { dims: of.dims, attrs: of.attrs, ..Description::default() };
-        let there = over.iter().map(|s| s.meta.is_some()).collect();
+        dims.truncate(forebay_types::axes(&of.meta).len());
+        let about = Description { dims, attrs, ..Description::default() };
         // A coordinate is in a pack once.
-        let is_once = |m: &PackManifest| {
-            m.arrays.iter().any(|a| a.array.name == name && a.stride == 0 && a.array.nbytes() > 0)
-        };
-        let is_scale = packs.values().any(is_once);
-        arrays.push(ViewArray { name, meta, units: of.units, about, steps: there, is_scale });
+        let is_once = |m: &PackManifest| m.arrays.iter().any(|a| a.array.name == of.name && a.is_once());
+        let is_once = packs.values().any(is_once);
+        arrays.push(ViewArray { name: variable.key, meta: of.meta, units: of.units, about, source, is_once });
     }
-    if arrays.is_empty() {
-        return Err(job.choice.nothing(job.place));
+    if !arrays.iter().any(|array| matches!(array.source, ViewSource::Steps(..))) {
+        return Err(left.nothing(
+            job,
+            "array that is alike at its snapshots, which a view would show",
+            "copy them with --to netcdf",
+        ));
     }
-    write_view(tmp, &shown, &arrays)?;
-    let note =
-        (!ragged.is_empty()).then(|| format!("left out, for their shapes differ: {}", ragged.join(", ")));
-    Ok(json!({"arrays": arrays.len(), "steps": shown.len(), "left_out": ragged, "note": note}))
+    let (arrays_shown, steps_shown) = (arrays.len(), shown.len());
+    StepsView { steps: shown, arrays }.write(tmp)?;
+    Ok(json!({"arrays": arrays_shown, "steps": steps_shown, "left_out": left.names(), "note": left.note()}))
 }
 
 fn absolute(path: &Path) -> Result<PathBuf> {
