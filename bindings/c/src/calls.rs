@@ -142,8 +142,7 @@ fn call(
     let timeout = given::timeout(timeout)?;
     let mut back = ResultPlaces::default();
     let Some(allowed) = timeout else {
-        let values =
-            object.call_now_with(name, &held(args), |signature| take(args, signature, &mut back))?.wait()?;
+        let values = object.call_now_with(name, &held(args), |signature| take(args, signature, &mut back))?;
         return back.fill(values);
     };
     let mut future = send(&object, name, args, timeout, &mut back)?;

@@ -30,8 +30,24 @@ thread_local! {
     static CURRENT: Cell<(u64, *mut c_void)> = const { Cell::new((0, ptr::null_mut())) };
 }
 
-/// Numbers look like no address, as handles do.
+/// Numbers look like no address, as handles do. A thread takes many at a time.
 static NEXT: AtomicU64 = AtomicU64::new(0xFBF << 52 | 1);
+const NUMBERS: u64 = 1 << 16;
+
+thread_local! {
+    /// Those that this thread has left.
+    static LEFT: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
+}
+
+fn next_number() -> u64 {
+    let (mut next, mut end) = LEFT.get();
+    if next == end {
+        next = NEXT.fetch_add(NUMBERS, Ordering::Relaxed);
+        end = next + NUMBERS;
+    }
+    LEFT.set((next + 1, end));
+    next
+}
 
 impl<'a> Request<'a> {
     /// A call before its function runs.
@@ -80,7 +96,7 @@ impl<'a> Request<'a> {
 
 /// Runs a service function, to which the request is known in this thread meanwhile.
 pub fn during(request: &mut Request<'_>, run: impl FnOnce(*mut fb_request) -> fb_status) -> fb_status {
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let number = next_number();
     let before = CURRENT.replace((number, ptr::from_mut(request).cast()));
     let code = run(ptr::without_provenance_mut(number as usize));
     CURRENT.set(before);

@@ -47,6 +47,7 @@ mod ring;
 mod sync;
 mod table;
 mod triple;
+mod turn;
 
 pub use ring::{Full, RingMemory, footprint};
 
@@ -109,5 +110,7 @@ pub use segment::{Consumer, Mapped, Producer, Segment};
 pub use spin::{Spin, glance};
 #[cfg(not(loom))]
 pub use triple::{TripleBuffer, TripleReader, TripleWriter, Update};
+#[cfg(not(loom))]
+pub use turn::{TryLock, TryLockGuard};
 #[cfg(not(loom))]
 pub use view::{Plain, View};

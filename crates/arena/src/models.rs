@@ -12,6 +12,7 @@ use crate::ring::{Consumer, Producer, RingMemory};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::table::{Table, TableMemory};
 use crate::triple::{self, TripleMemory};
+use crate::turn;
 use judge::{Arc, Condvar, Mutex, UnsafeCell, model, thread};
 
 /// What the models are made of for the model checker.
@@ -507,4 +508,29 @@ fn a_block_lies_in_pages_that_are_there_whoever_takes_them() {
 #[test]
 fn a_block_lies_in_pages_that_were_taken_ahead() {
     model(|| pages(true));
+}
+
+#[test]
+fn who_takes_a_lock_has_what_is_under_it_alone_and_sees_what_the_one_before_wrote() {
+    model(|| {
+        let shared = Arc::new((AtomicU32::new(0), UnsafeCell::new(0u32)));
+        let add = |shared: &(AtomicU32, UnsafeCell<u32>)| {
+            let is_taken = turn::take(&shared.0);
+            if is_taken {
+                // SAFETY: it is this thread's until it is given back; loom and Miri look.
+                shared.1.with_mut(|value| unsafe { *value += 1 });
+                turn::give(&shared.0);
+            }
+            u32::from(is_taken)
+        };
+        let other = thread::spawn({
+            let shared = shared.clone();
+            move || add(&shared) + add(&shared)
+        });
+        let mine = add(&shared);
+        let added = mine + other.join().unwrap();
+        assert!(added >= 1 && turn::take(&shared.0));
+        // SAFETY: the other thread has ended.
+        shared.1.with(|value| assert_eq!(unsafe { *value }, added));
+    });
 }

@@ -18,7 +18,9 @@
 //!
 //! The locks are handed in ([`super::sync`]): the model checker runs this very file (`tests/leading.rs`).
 
-use super::sync::{AtomicBool, AtomicU32, Condvar, Mutex, MutexGuard, Ordering, PoisonError, TryLockError};
+use super::sync::{
+    AtomicBool, AtomicU32, Condvar, Mutex, MutexGuard, Ordering, PoisonError, TryLock, TryLockGuard,
+};
 
 /// Most spare threads. One that waits costs some pages of stack.
 pub(super) const SPARES: u32 = 1_024;
@@ -39,7 +41,7 @@ pub(super) enum Spare {
 
 pub(super) struct Crew<L> {
     /// Who holds it leads.
-    lead: Mutex<L>,
+    lead: TryLock<L>,
     places: u32,
     /// Most threads beyond those.
     spares: u32,
@@ -65,7 +67,7 @@ impl<L> Crew<L> {
     /// So many threads, each with a place, and at most so many beside them.
     pub fn new(places: u32, spares: u32, lead: L) -> Crew<L> {
         Crew {
-            lead: Mutex::new(lead),
+            lead: TryLock::new(lead),
             places,
             spares,
             bodies: AtomicU32::new(0),
@@ -88,12 +90,9 @@ impl<L> Crew<L> {
     }
 
     /// The lead, if nobody has it.
-    pub fn lead(&self) -> Option<MutexGuard<'_, L>> {
-        match self.lead.try_lock() {
-            Ok(lead) => Some(lead),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
+    #[inline]
+    pub fn lead(&self) -> Option<TryLockGuard<'_, L>> {
+        self.lead.take()
     }
 
     /// Bodies that have begun and not ended.

@@ -38,6 +38,10 @@ struct From<'a> {
 /// Joins the queues of all arrays that a request refers to. The leader does this, request by
 /// request, so turns come in the order of requests.
 pub(crate) fn turns(service: &Service, items: &[Item], peer: &Peer) -> Result<Vec<Turn>> {
+    // Few requests do, and the others are not to pay for it.
+    if !items.iter().any(|item| matches!(item, Item::Array(_, Location::Held { .. }))) {
+        return Ok(Vec::new());
+    }
     let mut asked: Vec<(u64, bool)> = Vec::new();
     for (param, item) in service.signature.passed().zip(items) {
         let Item::Array(_, Location::Held { number, .. }) = item else { continue };
@@ -54,16 +58,19 @@ pub(crate) fn turns(service: &Service, items: &[Item], peer: &Peer) -> Result<Ve
     asked.into_iter().map(|(number, write)| peer.arrays.queue(number, write)).collect()
 }
 
-/// Makes the call. `data` are the inline data of the frame with these flags, `parts` the large ones
-/// behind it.
-pub(crate) fn call(
+/// Gives a call the values of its parameters, and the files among them. `data` are the inline data of the frame with these
+/// flags, `parts` the large ones behind it.
+pub(crate) fn fill(
+    call: &mut Call,
     service: &Service,
     items: &[Item],
     (flags, data): (u32, &[u8]),
     parts: Vec<Lease>,
-    caller: Caller,
-) -> Result<Call> {
+) -> Result<()> {
     check(service, items)?;
+    let Call { slots, files, caller: Some(caller), .. } = call else {
+        return Err(Error::internal("a request comes from nobody"));
+    };
     let turned = flags & BIG_ENDIAN != 0;
     if turned && caller.peer.is_near() {
         return Err(corrupt("a client of this host says that its numbers are big endian".into()));
@@ -71,12 +78,11 @@ pub(crate) fn call(
     let parts = parts.into_iter().map(Some).collect();
     let mut from = From { data, peer: &caller.peer, parts, turns: &caller.turns, turned };
     let mut rest = items.iter();
-    let mut slots = Vec::with_capacity(service.signature.params().len());
-    let mut files = Vec::new();
+    slots.reserve_exact(service.signature.params().len());
     for param in service.signature.params() {
         let slot = match param.is_passed() {
             true if param.is_file => {
-                let (path, number, file) = file(rest.next(), param, &caller)?;
+                let (path, number, file) = file(rest.next(), param, caller)?;
                 files.push((slots.len(), number, file));
                 path
             }
@@ -88,7 +94,7 @@ pub(crate) fn call(
     if !files.is_empty() {
         caller.peer.files.may_begin(files.iter().map(|(_, _, file)| &**file))?;
     }
-    Ok(Call { signature: service.signature.clone(), slots, caller: Some(caller), printed: None, files })
+    Ok(())
 }
 
 fn check(service: &Service, items: &[Item]) -> Result<()> {

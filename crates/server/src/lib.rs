@@ -44,8 +44,9 @@ mod worker;
 
 /// What threads wait with; the model of the crew has its own.
 mod sync {
+    pub use forebay_arena::{TryLock, TryLockGuard};
     pub use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-    pub use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
+    pub use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 }
 
 pub use call::{Arg, Call};

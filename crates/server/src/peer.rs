@@ -5,7 +5,7 @@
 //! wait is cut off.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 
 use forebay_link::call::{Room, Sender};
 use forebay_link::pool::Budget;
@@ -27,8 +27,11 @@ pub(crate) struct Peer {
     pub files: Arc<Files>,
     /// Its requests that wait for their turn at an array.
     pub parked: AtomicU32,
-    /// Nanoseconds of the workers' time that it has had, and what it missed while it asked for nothing.
-    had: AtomicU64,
+    /// Nanoseconds of the workers' time that its requests were expected to take, and what it missed while it asked for
+    /// nothing. Only the leader writes it.
+    expected: AtomicU64,
+    /// How much more they took; how much less, below zero.
+    more: AtomicI64,
     gone: AtomicBool,
     sender: Sender,
 }
@@ -41,28 +44,33 @@ impl Peer {
             arrays,
             files,
             parked: AtomicU32::new(0),
-            had: AtomicU64::new(0),
+            expected: AtomicU64::new(0),
+            more: AtomicI64::new(0),
             gone: AtomicBool::new(false),
             sender,
         }
     }
 
-    /// How much of the workers' time it has had. Who asked for nothing meanwhile saves up nothing: it has had `least`.
+    /// How much of the workers' time it has had; for the leader. Who asked for nothing meanwhile saves up nothing: it has had
+    /// `least`.
     pub fn had(&self, least: u64) -> u64 {
-        match self.had.load(Ordering::Relaxed) {
-            had if had >= least => had,
-            _ => self.had.fetch_max(least, Ordering::Relaxed).max(least),
+        let (expected, more) = (self.expected.load(Ordering::Relaxed), self.more.load(Ordering::Relaxed));
+        let had = expected.saturating_add_signed(more);
+        if had < least {
+            self.takes(least - had);
         }
+        had.max(least)
     }
 
-    /// A worker has taken, or is expected to take, so long for it.
+    /// A request of it is expected to take so long; for the leader.
     pub fn takes(&self, ns: u64) {
-        self.had.fetch_add(ns, Ordering::Relaxed);
+        let expected = self.expected.load(Ordering::Relaxed);
+        self.expected.store(expected.saturating_add(ns), Ordering::Relaxed);
     }
 
-    /// It took less than was expected.
-    pub fn took_less(&self, ns: u64) {
-        self.had.fetch_sub(ns, Ordering::Relaxed);
+    /// It took so much longer than was expected; less, if that is below zero.
+    pub fn took_more(&self, ns: i64) {
+        self.more.fetch_add(ns, Ordering::Relaxed);
     }
 
     /// Where its large arguments and results lie.

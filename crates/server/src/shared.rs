@@ -73,7 +73,8 @@ pub(crate) struct Shared {
     pub ready: Ready,
     /// Requests that waited at the last beat of the heart, for replies to tell.
     pub queued: AtomicU32,
-    pub served: AtomicU64,
+    /// Replies of each worker that there ever was.
+    pub served: Mutex<Vec<Arc<AtomicU64>>>,
     /// Sleep of the threads that do something now and then.
     ticks: Mutex<()>,
     tick: Condvar,
@@ -121,7 +122,7 @@ impl Shared {
             waiting: AtomicBool::new(false),
             ready: Ready::default(),
             queued: AtomicU32::new(0),
-            served: AtomicU64::new(0),
+            served: Mutex::default(),
             ticks: Mutex::new(()),
             tick: Condvar::new(),
             trouble: Mutex::new(None),
@@ -252,7 +253,8 @@ impl Shared {
         let in_rings: u64 = lock(&self.peers).iter().map(|p| p.waiting()).sum();
         let queued = u32::try_from(in_rings).unwrap_or(u32::MAX).saturating_add(parked);
         self.queued.store(queued, Ordering::Relaxed);
-        Load { running, queued, served: self.served.load(Ordering::Relaxed) }
+        let served = lock(&self.served).iter().map(|replies| replies.load(Ordering::Relaxed)).sum();
+        Load { running, queued, served }
     }
 
     /// What the services that were registered have done, those that were called.

@@ -9,7 +9,7 @@ use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use forebay_host::fork::{self, own_pid};
 use forebay_link::Frame;
@@ -19,7 +19,7 @@ use forebay_link::pool::Lease;
 use forebay_link::standing::{self, Post};
 use forebay_link::stream::LargePart;
 use forebay_types::call::{self, Item, Outcome, RequestId};
-use forebay_types::{Code, Error, Result, beginning};
+use forebay_types::{Code, Error, Result, Signature, beginning};
 
 use crate::call::{Call, Caller, Printed};
 use crate::crew::SPARES;
@@ -30,6 +30,7 @@ use crate::peer::Peer;
 use crate::poller::{FoundRequest, Next};
 use crate::service::Service;
 use crate::shared::Shared;
+use forebay_host::lock;
 
 /// Longest error text that is sent back.
 const TEXT_BYTES: usize = 64 * 1024;
@@ -84,19 +85,32 @@ struct Worker<'s> {
     frame: Frame,
     items: Vec<Item>,
     reply: Vec<u8>,
-    /// The service of the last request, and how often the services had changed by then.
-    last: Option<(u64, Arc<Service>)>,
+    /// The service of the last request.
+    last: Option<Found>,
+    /// Its replies, which nobody else counts.
+    replies: Arc<AtomicU64>,
     /// Requests are answered with an error.
     refuses: bool,
+}
+
+/// A service that was asked for. It goes from the worker into the request and back: a reference more would be counted for
+/// each request, and again for its end.
+struct Found {
+    service: Arc<Service>,
+    signature: Arc<Signature>,
+    /// How often the services had changed by then.
+    changes: u64,
 }
 
 /// What was found in a request.
 pub(crate) struct Request {
     id: RequestId,
     sent_ns: u64,
-    service: Arc<Service>,
+    found: Found,
     /// For how many calls it stands in what the service has done.
     stands_for: Option<u32>,
+    /// Nanoseconds that it is expected to take.
+    expected: u64,
     data: usize,
     pub turns: Vec<Turn>,
 }
@@ -116,7 +130,9 @@ fn work(shared: &Arc<Shared>, refuses: bool) {
     let place = Rc::new(Membership { shared: shared.clone(), serves: RefCell::default() });
     standing::hold(place.clone());
     let (frame, items, reply) = (Frame::default(), Vec::new(), Vec::new());
-    let mut worker = Worker { shared, place, frame, items, reply, last: None, refuses };
+    let replies = Arc::new(AtomicU64::new(0));
+    lock(&shared.served).push(replies.clone());
+    let mut worker = Worker { shared, place, frame, items, reply, last: None, replies, refuses };
     while worker.once() {}
 }
 
@@ -132,6 +148,9 @@ impl Worker<'_> {
                     None => self.read(&peer, id, |client, issue| poller.is_new(client, id.id, issue)),
                     Some(fault) => Err(fault),
                 };
+                if let Ok(request) = &request {
+                    peer.takes(request.expected);
+                }
                 drop(poller);
                 match request {
                     Ok(request) => self.serve_in_turn(peer, request, parts),
@@ -158,7 +177,7 @@ impl Worker<'_> {
     /// Serves a request, now or when the arrays that it refers to are its own.
     fn serve_in_turn(&mut self, peer: Arc<Peer>, request: Request, parts: Vec<Lease>) {
         if request.turns.iter().all(Turn::has_come) {
-            return self.serve(&peer, request, parts);
+            return self.serve(peer, request, parts);
         }
         let (frame, items) = (std::mem::take(&mut self.frame), std::mem::take(&mut self.items));
         let taken = ParkedRequest { peer, request, frame, items, parts };
@@ -172,7 +191,7 @@ impl Worker<'_> {
         let ParkedRequest { peer, request, frame, items, parts } = taken;
         (self.frame, self.items) = (frame, items);
         match peer.wants(request.id) {
-            true => self.serve(&peer, request, parts),
+            true => self.serve(peer, request, parts),
             false => {
                 let id = request.id;
                 drop(request);
@@ -200,42 +219,45 @@ impl Worker<'_> {
         if call.allowed_ns > 0 && now_ns() > sent_ns.saturating_add(call.allowed_ns) {
             return Err(Error::new(Code::Timeout, "the request's time was over before it began"));
         }
-        let service = find(self.shared, &mut self.last, call.service)?;
+        let found = find(self.shared, &mut self.last, call.service)?;
         if !is_new(peer.client, call.issue) {
             return Err(Error::new(
                 Code::Conflict,
                 "this server has run the request before; its result went with the lost connection",
             ));
         }
-        let turns = decode::turns(&service, &self.items, peer)?;
-        let stands_for = service.stands_for();
-        Ok(Request { id, sent_ns, service, stands_for, data, turns })
+        let turns = decode::turns(&found.service, &self.items, peer)?;
+        let (stands_for, expected) = (found.service.stands_for(), found.service.usual());
+        Ok(Request { id, sent_ns, found, stands_for, expected, data, turns })
     }
 
-    fn serve(&mut self, peer: &Arc<Peer>, request: Request, parts: Vec<Lease>) {
-        let Request { id, sent_ns, service, stands_for, data, turns } = request;
+    fn serve(&mut self, peer: Arc<Peer>, request: Request, parts: Vec<Lease>) {
+        let Request { id, sent_ns, found, stands_for, expected, data, turns } = request;
+        let Found { service, signature, changes } = found;
         let timed = sent_ns > 0 || stands_for.is_some();
         if service.is_long() {
             self.shared.crew.promote();
         }
         let begin = if timed { now_ns() } else { 0 };
-        let usual = service.usual();
-        peer.takes(usual);
         let waited = if sent_ns > 0 { begin.saturating_sub(sent_ns) } else { 0 };
         let data = self.frame.body().get(data..).unwrap_or_default();
-        let caller = Caller { peer: peer.clone(), request: id, turns };
-        let data = (self.frame.header.flags, data);
-        let mut call = match decode::call(&service, &self.items, data, parts, caller) {
-            Ok(call) => call,
-            Err(e) => {
-                // One that finds no room comes again.
-                if e.code() != Code::Full {
-                    service.failed();
-                }
-                return self.fail(peer, id.id, &e, waited);
-            }
-        };
         *self.place.serves.borrow_mut() = Some((peer.clone(), id));
+        let caller = Caller { peer, request: id, turns };
+        let data = (self.frame.header.flags, data);
+        let mut call =
+            Call { signature, slots: Vec::new(), caller: Some(caller), printed: None, files: Vec::new() };
+        if let Err(e) = decode::fill(&mut call, &service, &self.items, data, parts) {
+            // One that finds no room comes again.
+            if e.code() != Code::Full {
+                service.failed();
+            }
+            let serves = self.place.serves.take();
+            drop(call);
+            if let Some((peer, _)) = serves {
+                self.fail(&peer, id.id, &e, waited);
+            }
+            return;
+        }
         let printing = self.shared.printing.as_ref().filter(|_| !service.is_own());
         let printing = printing.map(|p| (p, p.begin(service.is_told_exactly())));
         let mut result = run_body(&service, &mut call);
@@ -251,9 +273,8 @@ impl Worker<'_> {
         let ran = if timed { now_ns().saturating_sub(begin) } else { 0 };
         if timed {
             service.took(ran);
-            match ran < usual {
-                true => peer.took_less(usual - ran.max(1)),
-                false => peer.takes(ran - usual),
+            if let Some(Caller { peer, .. }) = &call.caller {
+                peer.took_more(ran.max(1).cast_signed().saturating_sub_unsigned(expected));
             }
         }
         if let Some(times) = stands_for {
@@ -283,7 +304,11 @@ impl Worker<'_> {
             )
         });
         // Before the client knows: its next call finds the arrays free.
-        drop(call);
+        let Call { signature, slots, caller, .. } = call;
+        drop(slots);
+        let Some(Caller { peer, turns, .. }) = caller else { return };
+        drop(turns);
+        let peer = &peer;
         match reply {
             Ok(bytes) => {
                 if let Some((printing, _)) = printing {
@@ -308,6 +333,7 @@ impl Worker<'_> {
                 self.tell(peer, id.id, &e, (waited, ran.max(1)), printed.as_deref());
             }
         }
+        self.last = Some(Found { service, signature, changes });
     }
 
     /// Tells of a call that was not begun.
@@ -333,7 +359,7 @@ impl Worker<'_> {
     }
 
     fn send(&self, peer: &Peer, id: u64, bytes: &[u8], parts: Vec<LargePart>) {
-        self.shared.served.fetch_add(1, Ordering::Relaxed);
+        self.replies.store(self.replies.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         if peer.send(id, bytes, parts) && !self.shared.waiting.swap(true, Ordering::SeqCst) {
             self.shared.hurry();
         }
@@ -344,18 +370,15 @@ fn unwanted() -> Error {
     Error::new(Code::Cancelled, "the request was cancelled before it began")
 }
 
-/// A service by name; the last one is at hand.
-fn find(shared: &Shared, last: &mut Option<(u64, Arc<Service>)>, name: &str) -> Result<Arc<Service>> {
+/// A service by name; the last one is at hand, and is taken.
+fn find(shared: &Shared, last: &mut Option<Found>, name: &str) -> Result<Found> {
     let changes = shared.changes.load(Ordering::Acquire);
-    if let Some((then, service)) = last
-        && *then == changes
-        && service.signature.name().as_str() == name
-    {
-        return Ok(service.clone());
+    let is_that = |found: &Found| found.changes == changes && found.signature.name().as_str() == name;
+    if let Some(found) = last.take_if(|found| is_that(found)) {
+        return Ok(found);
     }
-    let found = shared.service(name)?;
-    *last = Some((changes, found.clone()));
-    Ok(found)
+    let service = shared.service(name)?;
+    Ok(Found { signature: service.signature.clone(), service, changes })
 }
 
 /// The end of a child that the service has forked and that comes out of it: the call is its parent's, and so is the server.

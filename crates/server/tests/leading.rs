@@ -13,7 +13,22 @@ use crew::{Crew, Spare};
 mod sync {
     pub use shuttle::sync::atomic::{AtomicBool, AtomicU32, Ordering};
     pub use shuttle::sync::{Condvar, Mutex, MutexGuard};
-    pub use std::sync::{PoisonError, TryLockError};
+    pub use std::sync::PoisonError;
+
+    pub use shuttle::sync::MutexGuard as TryLockGuard;
+
+    /// As the real one, which nobody waits for.
+    pub struct TryLock<T>(Mutex<T>);
+
+    impl<T> TryLock<T> {
+        pub fn new(value: T) -> TryLock<T> {
+            TryLock(Mutex::new(value))
+        }
+
+        pub fn take(&self) -> Option<TryLockGuard<'_, T>> {
+            self.0.try_lock().ok()
+        }
+    }
 }
 
 #[path = "../src/crew.rs"]

@@ -345,6 +345,26 @@ pub fn get_outcome<'a>(
     Ok((Outcome { code, running, queued, waited_ns, ran_ns, text }, data))
 }
 
+/// Bytes of a reply without text and results.
+const BARE_BYTES: usize = 33;
+
+/// Reads a reply of a call that has ended well and gives nothing back; none of another reply.
+#[inline]
+pub fn get_bare_outcome(bytes: &[u8]) -> Option<Outcome<'static>> {
+    let bytes: &[u8; BARE_BYTES] = bytes.try_into().ok()?;
+    let half = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+    let whole = |at: usize| u64::from(half(at)) | u64::from(half(at + 4)) << 32;
+    let is_bare = half(0) == 0 && half(28) == 0 && bytes[32] == 0;
+    is_bare.then(|| Outcome {
+        code: 0,
+        running: half(4),
+        queued: half(8),
+        waited_ns: whole(12),
+        ran_ns: whole(20),
+        text: "",
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -395,6 +415,28 @@ mod tests {
         let mut read = Vec::new();
         assert_eq!(get_outcome(&bytes, 0, &mut read).unwrap().0, outcome);
         assert_eq!(read, [Item::Scalar(Scalar::from(true))]);
+    }
+
+    #[test]
+    fn a_reply_that_gives_nothing_back_is_read_alike_both_ways_and_no_other_one_is() {
+        let put = |outcome: &Outcome, items: &[Item]| {
+            let mut w = Writer::new();
+            put_outcome(&mut w, outcome, items.len());
+            items.iter().for_each(|item| put_item(&mut w, item));
+            w.finish()
+        };
+        let well = Outcome { code: 0, running: 1, queued: 2, waited_ns: 3 << 40, ran_ns: 4 << 40, text: "" };
+        let bytes = put(&well, &[]);
+        assert_eq!(get_bare_outcome(&bytes), Some(well));
+        assert_eq!(get_outcome(&bytes, 0, &mut Vec::new()).unwrap().0, well);
+        let others = [
+            put(&Outcome { code: 6, ..well }, &[]),
+            put(&Outcome { text: "no", ..well }, &[]),
+            put(&well, &[Item::Scalar(Scalar::from(true))]),
+            bytes[..bytes.len() - 1].to_vec(),
+            Vec::new(),
+        ];
+        assert!(others.iter().all(|bytes| get_bare_outcome(bytes).is_none()));
     }
 
     proptest! {

@@ -481,8 +481,14 @@ impl Connection {
     }
 
     /// Sends a short request whose caller has nothing else to wait for, and looks for its reply for a moment. `read` reads
-    /// the words of the reply, if that is what it was looked for.
-    pub fn exchange<T>(&self, id: u64, body: &[u8], read: impl FnOnce(&[u8]) -> Option<T>) -> Exchanged<T> {
+    /// the words of the reply, if that is what it was looked for; `learns` is told of a later one how long it ran.
+    pub fn exchange<T>(
+        &self,
+        id: u64,
+        body: &[u8],
+        learns: (&Arc<Estimates>, Size),
+        read: impl FnOnce(&[u8]) -> Option<T>,
+    ) -> Exchanged<T> {
         if self.peek.is_none() || self.is_busy() {
             return Exchanged::Not;
         }
@@ -508,6 +514,7 @@ impl Connection {
         }
         // From here on it is a call like others.
         let pending = spare::pending();
+        lock(&pending.state).learns = Some((learns.0.clone(), learns.1));
         self.counted(Ordering::Relaxed, |under_way| under_way.insert_at(request, &pending, 0));
         self.looked_for.store(0, Ordering::Release);
         let taken = came.and_then(|came| came.map_or(Ok(()), |arrived| self.take(frame, arrived)));

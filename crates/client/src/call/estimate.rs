@@ -14,6 +14,10 @@ use forebay_types::{Given, Signature};
 use super::lock;
 use super::pace::{Ns, Pace, SHORT, SOMETIMES, Speed};
 
+/// A call that takes longer, in nanoseconds, is not looked for by its caller, and its time is always of use where sizes are no
+/// costs. One with a few small arrays that goes the other way takes some 3 us.
+pub(super) const SHORTEST: Ns = 5_000;
+
 /// The size of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(super) struct Size {
@@ -120,7 +124,7 @@ impl Estimates {
             return true;
         }
         match size.cost {
-            None => self.usual().is_none_or(|ns| ns >= SHORT),
+            None => self.usual().is_none_or(|ns| ns >= SHORTEST),
             Some(_) => {
                 let known = lock(&self.known);
                 !known.paces.knows(size) || known.usual(size) >= SHORT as f64

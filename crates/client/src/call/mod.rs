@@ -32,6 +32,7 @@ mod lead;
 mod near;
 mod pace;
 mod placement;
+mod prepared;
 mod pump;
 mod queue;
 mod reference;
@@ -220,6 +221,7 @@ impl Client {
                 connection.close();
             }
         }
+        inner.table.prepared.clear();
         inner.queue.stir();
         inner.pump.nudge();
         inner.watcher.wake();
@@ -238,7 +240,7 @@ impl Client {
     /// rest is returned in the order of the signature. Arguments are all parameters but results
     /// that are no arrays. With a timeout the call is cancelled when it is over.
     pub fn call(&self, name: &str, args: Vec<Arg>, timeout: Option<Duration>) -> Result<Vec<Value>> {
-        let Some(allowed) = timeout else { return self.call_now(name, args)?.wait() };
+        let Some(allowed) = timeout else { return self.call_and_wait(name, args) };
         let mut future = Future::send(&self.inner, name, args, self.how(timeout, true, Transfer::Nowait))?;
         let left = allowed.saturating_sub(future.timing().sending);
         future.wait_within(left)

@@ -42,11 +42,17 @@ pub(super) struct Head {
     pub ran_ns: u64,
 }
 
+impl Head {
+    pub fn of(outcome: &Outcome) -> Head {
+        let there = outcome.running.saturating_add(outcome.queued);
+        Head { code: outcome.code, there, waited_ns: outcome.waited_ns, ran_ns: outcome.ran_ns }
+    }
+}
+
 /// Reads them; none when they are no such words.
 pub(super) fn head(reply: &[u8]) -> Option<Head> {
     let (outcome, _) = get_outcome(reply, 0, &mut Vec::new()).ok()?;
-    let there = outcome.running.saturating_add(outcome.queued);
-    Some(Head { code: outcome.code, there, waited_ns: outcome.waited_ns, ran_ns: outcome.ran_ns })
+    Some(Head::of(&outcome))
 }
 
 /// What a service printed in a call that has failed, or whose status is not 0: the last lines, of each stream 4,096 bytes
@@ -145,14 +151,23 @@ pub(super) fn take(
 }
 
 /// Reads the reply of a call that has ended well and whose results all stand in it; none of another one.
-pub(super) fn take_short(signature: &Signature, reply: &[u8], args: &mut [Arg]) -> Option<Vec<Value>> {
+pub(super) fn take_short(
+    signature: &Signature,
+    reply: &[u8],
+    args: &mut [Arg],
+) -> Option<(Vec<Value>, Head)> {
     let came = Came { data: reply, chunks: &[], turned: false };
+    let mut head = None;
     // More than the results: what a call printed whose status is not 0.
     let check = |outcome: &Outcome, items: usize| match outcome.code {
-        0 if items == coming(signature).count() => Ok(()),
+        0 if items == coming(signature).count() => {
+            head = Some(Head::of(outcome));
+            Ok(())
+        }
         _ => Err(Error::internal("a call that has not ended well is not read here")),
     };
-    read(signature, args, came, check).ok()
+    let values = read(signature, args, came, check).ok()?;
+    head.map(|head| (values, head))
 }
 
 /// Reads the words of a reply, which are all of `came.data`, and its results, if `check` has nothing against the outcome.

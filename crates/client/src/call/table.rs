@@ -9,7 +9,7 @@
 //! ```
 //! Whoever asks holds the way to the broker, never the table: others go on with what is known.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,8 @@ use super::estimate::{Estimates, Size};
 use super::lock;
 use super::pace::Ns;
 use super::placement::{ServerView, window, window_of_time};
-use super::tied::Only;
+use super::prepared::Prepared;
+use super::tied::{Only, Tied};
 
 /// How old the table may be at a call.
 const FRESH: Duration = Duration::from_secs(2);
@@ -118,6 +119,9 @@ impl Offer {
     /// The index of the server that has fewest calls of this client for each of its workers, in turn among equals, and is
     /// not among those.
     pub fn least_busy(&self, without: &[Incarnation]) -> Option<usize> {
+        if self.servers.len() == 1 && without.is_empty() {
+            return Some(0);
+        }
         let (n, turn) = (self.servers.len(), self.turn());
         let open = (0..n).map(|i| (turn + i) % n);
         let open = open.filter(|i| !without.contains(&self.servers[*i].incarnation));
@@ -168,7 +172,13 @@ impl Offer {
 
     /// The connection to a server of it, if one is known here that lives.
     pub fn known(&self, server: usize) -> Option<Arc<Connection>> {
-        self.seats[server].connection.get().filter(|c| c.lost().is_none()).cloned()
+        self.known_here(server).cloned()
+    }
+
+    /// That connection itself.
+    #[inline]
+    pub fn known_here(&self, server: usize) -> Option<&Arc<Connection>> {
+        self.seats[server].connection.get().filter(|c| c.lost().is_none())
     }
 
     /// Notes the connection to a server of it.
@@ -218,6 +228,12 @@ pub(super) struct Table {
     silence: Mutex<Option<Duration>>,
     /// A thread asks behind the callers' backs.
     asks: AtomicBool,
+    /// How often what is known has changed, and until when nobody need be asked, in nanoseconds of [`coarse`]; both are
+    /// written under its lock.
+    changes: AtomicU64,
+    fresh_until: AtomicU64,
+    /// What calls have found here lately.
+    pub prepared: Prepared,
 }
 
 /// What the broker said.
@@ -358,13 +374,56 @@ impl Table {
         let (wire, answer) = locator.first("client", LONG, ask)?;
         let mut known = BrokerView { key: wire.key().cloned(), ..BrokerView::default() };
         known.take(answer)?;
-        Ok(Table {
+        let table = Table {
             locator,
             wire: Mutex::new(Some(wire)),
             known: Mutex::new(known),
             silence: Mutex::default(),
             asks: AtomicBool::new(false),
-        })
+            changes: AtomicU64::new(0),
+            fresh_until: AtomicU64::new(0),
+            prepared: Prepared::default(),
+        };
+        table.change(|_| ());
+        Ok(table)
+    }
+
+    /// Changes what is known: what calls have found here holds no more.
+    fn change<T>(&self, change: impl FnOnce(&mut BrokerView) -> T) -> T {
+        let changed = {
+            let mut known = lock(&self.known);
+            let changed = change(&mut known);
+            let until = known.asked + FRESH.max(known.rests);
+            self.fresh_until.store(until.as_nanos() as u64, Ordering::Relaxed);
+            self.changes.fetch_add(1, Ordering::Release);
+            changed
+        };
+        self.prepared.clear();
+        changed
+    }
+
+    /// Whether what was known after so many changes is all that there is to know.
+    #[inline]
+    pub fn is_as_it_was(&self, changes: u64) -> bool {
+        changes == self.changes.load(Ordering::Acquire)
+            && (coarse().as_nanos() as u64) < self.fresh_until.load(Ordering::Relaxed)
+    }
+
+    /// Prepares calls of a service by this thread, if it may be called at once.
+    pub fn prepare(&self, name: &str, tied: Option<&Arc<Tied>>) {
+        let (offer, changes) = {
+            let known = lock(&self.known);
+            (known.offers.get(name).cloned(), self.changes.load(Ordering::Relaxed))
+        };
+        let may_be = |offer: &Arc<Offer>| offer.signature.cost().is_none() && !offer.signature.has_files();
+        let Some(offer) = offer.filter(may_be) else { return };
+        let offer = match tied {
+            None => Ok(offer),
+            Some(tied) => tied.within(offer),
+        };
+        if let (Ok(offer), Some(mut seat)) = (offer, self.prepared.seat()) {
+            seat.keep(offer, tied.cloned(), changes);
+        }
     }
 
     fn ask(
@@ -387,21 +446,20 @@ impl Table {
     }
 
     fn refresh(&self, timeout: Duration) -> Result<()> {
-        lock(&self.known).asked = coarse();
+        self.change(|known| known.asked = coarse());
         let mut way = lock(&self.wire);
         // A connection that broke since the last time is worth one more try at once.
         if way.as_ref().is_some_and(Wire::peer_gone) {
             *way = None;
         }
         let answer = self.ask(&mut way, &BrokerRequest::Directory, timeout);
-        let mut known = lock(&self.known);
-        match answer {
+        self.change(|known| match answer {
             Ok(answer) => known.take(answer),
             Err(e) => {
                 known.missed();
                 Err(e)
             }
-        }
+        })
     }
 
     /// Asks the agent for the servers and starts an agent when there is none, for callers that lack a server: servers
@@ -420,7 +478,7 @@ impl Table {
 
     /// Asks the agent for the servers on a thread of its own, unless such a thread is at work.
     fn refresh_behind(self: &Arc<Self>) {
-        lock(&self.known).asked = coarse();
+        self.change(|known| known.asked = coarse());
         if self.asks.swap(true, Ordering::AcqRel) {
             return;
         }
@@ -569,18 +627,14 @@ impl Table {
     /// A server was found dead or stopped: out of the table, and the broker is told. What the
     /// broker says of it from now on counts again.
     pub fn failed(&self, incarnation: Incarnation) {
-        {
-            let mut known = lock(&self.known);
-            if !known.lists(incarnation) {
-                return;
-            }
-            known.forget(incarnation);
+        if !self.lists(incarnation) {
+            return;
         }
+        self.change(|known| known.forget(incarnation));
         let _ = self.ask(&mut lock(&self.wire), &BrokerRequest::Failed { incarnation }, SHORT);
         let is_fresh = self.refresh(SHORT).is_ok();
-        let mut known = lock(&self.known);
-        if !is_fresh || known.settling {
-            known.forget(incarnation);
+        if !is_fresh || self.is_settling() {
+            self.change(|known| known.forget(incarnation));
         }
     }
 }

@@ -87,11 +87,16 @@ impl<'a> Checked<'a> {
 
     /// One of a service that is at hand.
     pub fn of(inner: &Inner, offer: Arc<Offer>, mut args: Vec<Arg<'a>>) -> Result<Checked<'a>> {
-        let signature = &offer.signature;
-        in_order(signature, &mut args)?;
+        let given = Checked::given(&offer.signature, &mut args)?;
+        Ok(Checked { id: inner.next_id(), offer, args, given, bound: None })
+    }
+
+    /// What the arguments are, if they are what the signature demands.
+    pub fn given(signature: &Signature, args: &mut [Arg<'a>]) -> Result<Vec<Given>> {
+        in_order(signature, args)?;
         args.iter().try_for_each(|a| a.check().map_err(|e| e.within(signature.name())))?;
         let mut given: Vec<Given> = args.iter().map(Arg::given).collect();
         signature.check(&mut given)?;
-        Ok(Checked { id: inner.next_id(), offer, args, given, bound: None })
+        Ok(given)
     }
 }
