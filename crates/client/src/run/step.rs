@@ -364,7 +364,8 @@ impl StepWriter {
         if compress.is_none() && sort.is_none() {
             return Ok(());
         }
-        let json = Description { compress, sort: sort.cloned(), ..Description::default() }.to_json()?;
+        let json = Description { compress, sort: sort.cloned().map(Box::new), ..Description::default() }
+            .to_json()?;
         self.core.publish(&Record::StepDescribe { step: self.step, name, json: &json }).map(|_| ())
     }
 
