@@ -52,7 +52,7 @@ pub struct Description {
     pub compress: Option<Compression>,
     /// Of a record of particles that are to lie in an order; said before its bytes come, and no part of what it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sort: Option<SortBy>,
+    pub sort: Option<Box<SortBy>>,
     /// Said of a constant of the run, of which the step has no bytes: where these are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub constant: Option<Box<Elsewhere>>,

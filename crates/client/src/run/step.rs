@@ -1,7 +1,7 @@
 //! Taking a snapshot: arrays go into the arena and into the log, in pieces when room is short;
 //! the step is acknowledged when its end is in the log.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -97,7 +97,7 @@ struct State {
     axes: Box<Axes>,
     reserved: VecDeque<Reserved>,
     /// The order in which the particles of each species are to lie, if they are.
-    sorted: HashMap<String, Option<SortBy>>,
+    sorted: BTreeMap<String, Option<SortBy>>,
     /// Why it could not be ended.
     refused: Option<Error>,
 }
@@ -247,7 +247,7 @@ impl StepWriter {
             groups: HashSet::new(),
             axes: Box::default(),
             reserved: VecDeque::new(),
-            sorted: HashMap::new(),
+            sorted: BTreeMap::new(),
             refused: None,
         };
         let heads = place.heads(step);
@@ -364,7 +364,8 @@ impl StepWriter {
         if compress.is_none() && sort.is_none() {
             return Ok(());
         }
-        let json = Description { compress, sort: sort.cloned(), ..Description::default() }.to_json()?;
+        let json = Description { compress, sort: sort.cloned().map(Box::new), ..Description::default() }
+            .to_json()?;
         self.core.publish(&Record::StepDescribe { step: self.step, name, json: &json }).map(|_| ())
     }
 

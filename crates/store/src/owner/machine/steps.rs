@@ -248,7 +248,7 @@ impl Step {
         let is_before = compress.is_some() || sort.is_some();
         self.compress.extend(compress.map(|how| (name.to_owned(), how)));
         if let Some(sort) = sort {
-            self.sort.entry(name.to_owned()).or_default().insert(rank, sort);
+            self.sort.entry(name.to_owned()).or_default().insert(rank, *sort);
         }
         if is_before && said.is_empty() {
             return Ok(());

@@ -135,7 +135,7 @@ mod tests {
         let put = |s: &mut Step, rank: u32| {
             let ticket = (u64::from(rank) + 1, 1);
             s.begin(rank, ticket, 1, f64::NAN, None).unwrap();
-            let said = Description { sort: Some(by.clone()), ..Description::default() };
+            let said = Description { sort: Some(Box::new(by.clone())), ..Description::default() };
             s.describe(rank, "e/id", said).unwrap();
             let place = Place::Append;
             let b = StepBlock { step: 7, name: "e/id", units: "", meta, place, part: 0, payload };
