@@ -175,6 +175,31 @@ def test_other_programs_read_a_pack_and_the_run_is_cared_for(run_dir: Path, tmp_
     assert "sound; 0 snapshots" in command("verify", run_dir)
 
 
+def test_views_show_snapshots_where_they_are(run_dir: Path) -> None:
+    write(run_dir, 6)
+    (run_dir / "views").mkdir()
+    view = run_dir / "views" / "all.h5"
+    command("export", run_dir, "--view", view)
+
+    def shows(steps: list[int], of: Path = view) -> None:
+        with xr.open_dataset(of, engine="h5netcdf") as ds:
+            np.testing.assert_array_equal(ds["T"], np.stack([field(step) for step in steps]))
+            assert ds["n"].sel(step=steps[-1]) == steps[-1]
+            assert ds["x"].dims == ("x",) and ds["x"].values.tolist() == np.linspace(0, 1, 5).tolist()
+        with h5py.File(of) as f:
+            assert f["time"][:].tolist() == [0.5 * step for step in steps]
+            assert (f["here"][:] == b"{").all()
+
+    command("pack", run_dir, "--steps", "1..4")
+    shows(list(range(6)))
+    command("drop", run_dir, "2", "--yes")
+    shows([0, 1, 3, 4, 5])
+    command("compact", run_dir)
+    shows([0, 1, 3, 4, 5])
+    command("export", run_dir, "--view", run_dir.with_suffix(".h5"))
+    shows([0, 1, 3, 4, 5], run_dir.with_suffix(".h5"))
+
+
 def test_what_does_not_stack_stays_single_and_is_said(run_dir: Path) -> None:
     with fb.open(run_dir) as run:
         for step in range(4):

@@ -184,6 +184,10 @@ pub fn singles(conn: &Connection, (first, last): (i64, i64)) -> Result<Vec<Singl
 
 /// The serial of a step that lies in a pack.
 pub fn serial_in_pack(conn: &Connection, step: i64) -> Result<Option<u64>> {
+    // A run of before, which is read as it lies there.
+    if !serials::are_kept(conn) {
+        return Ok(None);
+    }
     let sql = "SELECT s.serial FROM fb_packed p JOIN fb_steps s ON s.step = p.step WHERE p.step = ?1";
     conn.prepare_cached(sql)
         .and_then(|mut s| s.query_row([step], |r| r.get::<_, i64>(0)).optional())
