@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import sqlite3
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any, Literal
@@ -180,8 +181,10 @@ def test_every_byte_of_a_chunk_that_flipped_is_seen_and_named(
 
 
 def test_zstd_is_read_by_everything_here_and_others_are_told_that_they_lack_it(
-    run_dir: Path, tmp_path: Path
+    run_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Some packages of Python say there where HDF5 finds more filters.
+    monkeypatch.delenv("HDF5_PLUGIN_PATH", raising=False)
     field = smooth()
     with fb.open(run_dir, buffer="32MiB") as run:
         for step in range(2):
@@ -198,8 +201,11 @@ def test_zstd_is_read_by_everything_here_and_others_are_told_that_they_lack_it(
         plist = f["T"].id.get_create_plist()
         assert [plist.get_filter(n)[0] for n in range(2)] == [2, 32015]
         offset, size = chunks(run_dir, 0, "T")[0][:2]
-        with pytest.raises(OSError):
-            f["T"][()]
+    read = "import sys, h5py; h5py.File(sys.argv[1])['T'][()]"
+    lacks = subprocess.run(
+        [sys.executable, "-c", read, step_file(run_dir, 0)], capture_output=True, check=False
+    )
+    assert lacks.returncode == 1 and b"OSError" in lacks.stderr
     # A frame of Zstandard, of a known size, with its checksum.
     frame = step_file(run_dir, 0).read_bytes()[offset : offset + size]
     assert frame[:4] == b"\x28\xb5\x2f\xfd" and frame[4] & 0b100 and frame[4] & 0b1110_0000

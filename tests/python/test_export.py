@@ -291,7 +291,9 @@ def test_a_run_on_another_host_is_made_compared_and_exported(shell: Shell, agent
     shell.ask("diff", there, "a", "--steps", "0..10", "--read-all")
     for run, to in ((there, "far.nc"), ("a", "near.nc")):
         shell.ask("export", run, "--to", "netcdf", "-o", to)
-    assert (shell.folder / "far.nc").read_bytes() == (shell.folder / "near.nc").read_bytes()
+    # HDF5 notes the second in which a group is made: their bytes may differ.
+    with xr.open_dataset(shell.folder / "far.nc") as far, xr.open_dataset(shell.folder / "near.nc") as near:
+        xr.testing.assert_identical(far, near)
     assert "make it there" in shell.ask("export", there, "--view", "far.h5", status=1)
 
 
@@ -469,7 +471,7 @@ def test_an_import_takes_large_arrays_compressed_ones_and_those_of_a_step_once_a
         return out + err
 
     err = bare("import", "some.h5", "b")
-    assert "filter 32000" in err and "h5repack" in err and "/" not in err.split("passed over", 1)[1]
+    assert "filter lzf (32000, in" in err and "h5repack" in err and "/" not in err.split("passed over", 1)[1]
     said = bare("import", "gz.h5", "c")
     assert "little endian" in said and "of its 2 chunks 1 were written" in said
     with fb.open(shell.folder / "c", "r") as c:
