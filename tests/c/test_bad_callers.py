@@ -116,7 +116,7 @@ def program(handles: str) -> str:
 HANDLES = r"""
     CHECK(argc == 2);
     double place[4] = { 0 };
-    const fb_column column = { "a", FB_F64, NULL };
+    const fb_column column = { .name = "a", .dtype = FB_F64 };
     fb_run *run = NULL, *freed_fb_run = NULL;
     fb_snapshot *freed_fb_snapshot = NULL;
     fb_table *table = NULL, *freed_fb_table = NULL;

@@ -104,7 +104,7 @@ def test_every_option_of_the_header_can_be_given() -> None:
     ):
         for member in re.findall(r"\b(\w+);$", body, re.M):
             given = f"opts%{member} =" in text or f"opts%{member})" in text
-            if name in ("put_opts", "piece_opts", "ref_opts", "series_opts"):
+            if name in ("put_opts", "piece_opts", "particles_opts", "ref_opts", "series_opts"):
                 given = f".{member} = " in shim
             assert given, f"{name}.{member} has no argument"
 

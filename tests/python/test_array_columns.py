@@ -89,6 +89,9 @@ def test_arrow_and_pandas_hand_arrays_over_and_take_them(run: fb.Run, atoms: fb.
     assert bits(copy["v"][0]) == bits(V[1]) and np.isnan(copy["v"][2]).all()
     assert copy["m"].tolist() == [*M[1:].tolist(), M[1].tolist()]
     assert copy.select("id < 4")["on"].tolist() == ON[1:].tolist()
+    many = run.table("many", {"on": ("bool", 3)})
+    many.insert(columns={"on": np.ones((9, 3), bool)})
+    assert pa.table(many)["on"].to_pylist() == [[True] * 3] * 9
     copy.delete()
     copy.insert(pd.DataFrame({"v": [V[0], None], "id": [8, 9]}))
     structured = np.zeros(1, dtype=[("v", "f4", 3), ("id", "i8")])

@@ -199,6 +199,37 @@ def test_a_view_shows_constants_and_steps_without_times_are_their_own(place: Pla
         assert np.array_equal(f["VTKHDF/PointData/T"][1], 2 * line)
 
 
+def test_units_and_numbers_that_are_others_at_other_snapshots_are_never_taken_for_the_first_ones(
+    place: Place, tmp_path: Path
+) -> None:
+    with fb.open(tmp_path / "a.fb", "w") as run:
+        for step, unit in enumerate(("m", "mm", "m")):
+            with run.snapshot(step, float(step)) as s:
+                s.put("u", np.full(3, 1.0 + step), units=unit)
+                s.particles(
+                    "e",
+                    position={"x": np.arange(4.0)},
+                    speed=np.ones(4),
+                    units={"speed": f"{unit}/s"},
+                    mass=1.0 + step,
+                    charge=-1.0,
+                )
+    shell = Shell(place, tmp_path)
+    said = shell.export("u", "--to", "netcdf", "-o", "u.nc")
+    with xr.open_dataset(tmp_path / "u.nc") as ds:
+        assert [ds[f"u@{step}"].units for step in range(3)] == ["m", "mm", "m"], said
+    with fb.open(tmp_path / "a.fb", "r") as run:
+        assert "unit" in json.loads(run.to_xarray().attrs["left_out"])["u"]
+    said = shell.export("--to", "h5md")
+    assert set(said["left_out"]) == {"u", "e/speed", "e/mass"}
+    with h5py.File(tmp_path / "a.h5md") as f:
+        assert (
+            sorted(f["particles/e"]) == ["box", "charge", "position"]
+            and (f["particles/e/charge"][:] == -1).all()
+        )
+    assert {"e/mass", "e/charge"} <= set(shell.export("--to", "vtkhdf")["left_out"])
+
+
 def test_particles_and_histories_leave_as_h5md(shell: Shell) -> None:
     said = shell.export("ions", "energy", "--to", "h5md")
     assert (said["steps"], said["tables"]) == (3, 1), said
@@ -210,8 +241,8 @@ def test_particles_and_histories_leave_as_h5md(shell: Shell) -> None:
         assert ions["position/step"][:].tolist() == [0, 10, 20]
         assert ions["velocity/time"][:].tolist() == [0.0, 5.0, 10.0]
         value = ions["position/value"]
-        assert value.shape == (3, 7, 3) and value.attrs["unit"] == b"nm"
-        assert ions["velocity/value"].attrs["unit"] == b"nm ps-1" and ions["mass"][:].tolist() == [2.0] * 7
+        assert value.shape == (3, 7, 3) and value.attrs["unit"] == "nm"
+        assert ions["velocity/value"].attrs["unit"] == "nm ps-1" and ions["mass"][:].tolist() == [2.0] * 7
         for at, (step, n) in enumerate(COUNTS.items()):
             assert np.array_equal(value[at, :n], P[step]) and np.isnan(value[at, n:]).all()
             assert np.array_equal(ions["velocity/value"][at, :n, 1], 2 * U[step])
@@ -237,4 +268,4 @@ def test_a_box_is_that_of_the_particles(place: Place, tmp_path: Path) -> None:
         box = f["particles/atoms/box"]
         assert box.attrs["boundary"].tolist() == [b"periodic"] * 3
         assert box["edges/value"][:].tolist() == [[3.0, 5.0, 6.0], [3.0, 5.0, 7.0]]
-        assert box["edges/value"].attrs["unit"] == b"nm"
+        assert box["edges/value"].attrs["unit"] == "nm"

@@ -50,7 +50,7 @@ pub struct fb_open_opts {
     /// FB_BAD_ARGUMENT. fb_rank gives 0 and 0.
     pub client: c_int,
     /// Small snapshots, of less than 1 MiB, are put together as fb_pack does it, behind the program's back: each time when
-    /// so many of one layout follow each other before the newest one. NULL and "auto": 1,000. Another number as "100", and
+    /// so many of one layout follow each other before the newest one. NULL: 1,000, and none with keep. "auto": 1,000. Another number as "100", and
     /// "no": none are. Those with meshes or particles stay as they are, for programs that read openPMD.
     pub pack: *const c_char,
     /// How arrays of this rank's snapshots are compressed that do not say it themselves: "gzip", "zstd", as

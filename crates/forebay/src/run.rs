@@ -100,10 +100,12 @@ pub fn open(place: &str, mode: Mode, mut options: OpenOptions) -> Result<Run> {
     options.compress.into_iter().for_each(|how| session.compress(how));
     let last = session.opened().last_step;
     let run = Run::new(dir, remote, rank_and_size, Some(session), owner);
+    // A pack stays whole while one of its snapshots does: what keep gives up would free nothing.
+    let pack = options.pack.or(options.keep.as_ref().map(|_| 0));
     if let Some(keep) = options.keep {
         run.session()?.keep(keep)?;
     }
-    if let Some(steps) = options.pack {
+    if let Some(steps) = pack {
         run.session()?.pack_every(steps)?;
     }
     if last.is_some() && !options.client {

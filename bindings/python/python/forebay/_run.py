@@ -703,8 +703,8 @@ def open(
     snapshots on which the run began and to which it went back, the newest one; and one that is being read stays for a
     while. All ranks say the same.
     ``pack``: small snapshots, of less than 1 MiB, are put together as :meth:`Run.pack` does it, behind the program's back:
-    each time when so many of one layout follow each other before the newest one. ``"auto"``: 1,000; or another number;
-    ``"no"``: none are. Those with meshes or particles stay as they are, for programs that read openPMD.
+    each time when so many of one layout follow each other before the newest one. ``"auto"``: 1,000, and none with ``keep``;
+    or another number; ``"no"``: none are. Those with meshes or particles stay as they are, for programs that read openPMD.
     ``client``: this program is none of the ranks. It puts data sets, changes attributes, inserts into tables and says
     messages beside them, while nothing in their run waits for it; with mode ``r+``, also from another host, with a
     buffer of 8 MiB if not given. Snapshots, restarts, loops, parameters, diagrams and rows of histories are the

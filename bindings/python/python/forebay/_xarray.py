@@ -27,15 +27,16 @@ _LISTED = "step NOT IN (SELECT step FROM fb_damaged)"
 _STEPS = f"SELECT step, time FROM fb_steps WHERE {_LISTED} ORDER BY step"
 # Steps in packs have no rows of arrays: their layout says once what they are.
 _ARRAYS = f"""
-SELECT name, dtype, shape, min(first) AS first, max(last) AS last, sum(steps) AS steps FROM (
-    SELECT name, dtype, shape, data_order, min(step) AS first, max(step) AS last, count(*) AS steps
-        FROM fb_step_data WHERE {_LISTED} GROUP BY name, dtype, shape, data_order
+SELECT name, dtype, shape, unit, min(first) AS first, max(last) AS last, sum(steps) AS steps FROM (
+    SELECT name, dtype, shape, data_order, unit, min(step) AS first, max(step) AS last, count(*) AS steps
+        FROM fb_step_data WHERE {_LISTED} GROUP BY name, dtype, shape, data_order, unit
     UNION ALL
-    SELECT a.value ->> 'name', a.value ->> 'dtype', a.value -> 'shape', a.value ->> 'order', p.first, p.last, p.steps
+    SELECT a.value ->> 'name', a.value ->> 'dtype', a.value -> 'shape', a.value ->> 'order', a.value ->> 'units',
+            p.first, p.last, p.steps
         FROM (SELECT k.layout, min(s.step) AS first, max(s.step) AS last, count(*) AS steps
                 FROM fb_packs k JOIN fb_steps s ON s.file = k.file WHERE s.{_LISTED} GROUP BY k.layout) p
         JOIN fb_layouts l ON l.id = p.layout, json_each(l.json) a
-) GROUP BY name, dtype, shape, data_order ORDER BY name, sum(steps) DESC"""
+) GROUP BY name, dtype, shape, data_order, unit ORDER BY name, sum(steps) DESC"""
 _HAVING = f"""
 SELECT step FROM fb_step_data WHERE name = ?1 AND {_LISTED}
 UNION ALL
@@ -254,8 +255,8 @@ def _why_not(rows: list[dict[str, Any]], steps: int) -> str | None:
     """Why an array does not become one over steps, if it does not."""
     row = rows[0]
     if len(rows) > 1:
-        kinds = " and ".join(f"{one['dtype']} {one['shape']}" for one in rows[:2])
-        return f"its dtype, shape or order differs from step to step, {kinds}; run.series(name, ragged=True) reads it"
+        kinds = " and ".join(f"{one['dtype']} {one['shape']} {one['unit']}".strip() for one in rows[:2])
+        return f"its dtype, shape, unit or order differs from step to step, {kinds}; run.series(name, ragged=True) reads it"
     if not is_of_numpy(row["dtype"]):
         return f"it is of dtype {row['dtype']}; run.series(name) reads it"
     if row["steps"] < steps and dtype_of_name(row["dtype"]).kind not in "fc":

@@ -240,7 +240,7 @@ fn of_column(column: &ColumnValues, columns: &Arc<Vec<ColumnValues>>) -> ArrowAr
     let valid = column.valid().map_or(std::ptr::null(), |bits| bits.as_ptr().cast());
     // Arrow's truth values are bits.
     let bits = (column.dtype == DType::Bool).then(|| {
-        let mut bits = vec![0u8; column.len().div_ceil(8).max(1)];
+        let mut bits = vec![0u8; column.bytes().len().div_ceil(8).max(1)];
         column.bytes().iter().enumerate().for_each(|(at, v)| bits[at / 8] |= u8::from(*v != 0) << (at % 8));
         bits
     });

@@ -106,7 +106,8 @@ fn sum_of(view: &View) -> u32 {
     crc32c(&bytes)
 }
 
-const WAYS: &str = "use another name for it, or put one of the arrays into a group";
+const WAYS: &str =
+    "use another name for it, or put one of the arrays into a group, which those of meshes cannot be in";
 
 impl Axes {
     /// Whether an array may have this name: that of an axis is kept for its coordinate.

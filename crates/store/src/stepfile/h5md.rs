@@ -13,6 +13,7 @@ use super::ffi;
 use super::gathered::Gathered;
 use super::vtkhdf::integers;
 use forebay_types::{ArrayMeta, DType, Description, Result, Shape};
+use hdf5_metno::types::VarLenUnicode;
 use serde_json::Map;
 use std::path::{Path, PathBuf};
 
@@ -62,7 +63,9 @@ impl H5md {
             self.file.add(at, &ArrayMeta::new(dtype, Shape::new(extents)?), "", Description::default())?;
         if let Some(unit) = unit {
             self.file.frame().with(&self.path, "cannot describe", |file| {
-                ffi::write_texts(&*file.dataset(at)?, "unit", &[unit], None)
+                // Its readers take no text of a fixed length for a unit.
+                let unit = unit.parse::<VarLenUnicode>().unwrap_or_default();
+                file.dataset(at)?.new_attr::<VarLenUnicode>().create("unit")?.write_scalar(&unit)
             })?;
         }
         Ok(set)

@@ -288,7 +288,7 @@ impl Writer {
                 by,
                 "index",
                 format!(
-                    "step {step}: the particles of {:?} lie in the order of ranks, for they take {} and a quarter of the buffers is {}; {name:?} has the indices that put them in the order of {:?}; with a larger buffer they lie so",
+                    "step {step}: the particles of {:?} lie in the order of ranks, for {} of them are already more than a quarter of the buffers, {}; {name:?} has the indices that put them in the order of {:?}; with a larger buffer they lie so",
                     by.species,
                     amount(bytes),
                     amount(limit),

@@ -130,7 +130,7 @@ pub fn chosen(job: &Exporting, kept: &[Kept], left: &mut LeftOut) -> Result<Vec<
         for array in &names {
             let alike = |of: &DataSet, other: &DataSet| {
                 let columns = |of: &DataSet| of.meta.shape.extents()[1..].to_vec();
-                of.meta.dtype == other.meta.dtype && columns(of) == columns(other)
+                of.meta.dtype == other.meta.dtype && columns(of) == columns(other) && of.units == other.units
             };
             let of = first.iter().find(|of| of.name == *array);
             let is_everywhere = |of: &DataSet| {
@@ -145,8 +145,21 @@ pub fn chosen(job: &Exporting, kept: &[Kept], left: &mut LeftOut) -> Result<Vec<
         }
         let counts = at.iter().map(|arrays| arrays.first().map_or(0, |of| of.meta.shape.extents()[0]));
         let counts: Vec<u64> = counts.collect();
-        let constants = first.iter().filter_map(|of| of.species.as_ref()).flat_map(|s| s.constants.clone());
-        let constants = constants.collect();
+        let numbers_at = |arrays: &Vec<DataSet>| {
+            let of = arrays.iter().filter_map(|of| of.species.as_ref());
+            of.flat_map(|s| s.constants.clone()).collect::<BTreeMap<_, _>>()
+        };
+        let numbers: Vec<_> = at.iter().filter(|arrays| !arrays.is_empty()).map(numbers_at).collect();
+        let mut constants = numbers.first().cloned().unwrap_or_default();
+        for number in numbers.iter().flat_map(BTreeMap::keys).collect::<BTreeSet<_>>() {
+            if numbers.iter().any(|at| at.get(number) != constants.get(number)) {
+                left.add(
+                    "one number for all particles, and not the same at every snapshot",
+                    &format!("{name}/{number}"),
+                );
+                constants.remove(number);
+            }
+        }
         let records = records(&name, &arrays);
         let is_position = |record: &Record| record.name == "position" && is_real(record);
         match records.iter().any(is_position) {

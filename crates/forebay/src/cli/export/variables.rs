@@ -169,8 +169,9 @@ impl Variables {
             of.dims = vec![name[group_of(&name).len()..].to_owned()];
         }
         let has_nan = of.meta.dtype.nan().is_some();
-        let is_alike = |meta: Option<ArrayMeta>| meta.map_or(has_nan, |meta| meta == of.meta);
-        if over.iter().all(|s| is_alike(s.meta)) {
+        // One array has one unit.
+        let is_alike = |s: &SeriesStep| s.meta.map_or(has_nan, |meta| meta == of.meta && s.units == of.units);
+        if over.iter().all(is_alike) {
             // A coordinate that is the same everywhere has no axis of time, or nobody would take it for one.
             if is_coordinate && !taken.contains(&name) && is_constant(run, &of, &over)? {
                 taken.insert(name.clone());

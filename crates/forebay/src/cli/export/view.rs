@@ -3,7 +3,7 @@
 use super::super::choice::Choice;
 use super::variables::{Origin, Variables};
 use super::{Exporting, LeftOut};
-use forebay::{Error, Result};
+use forebay::{DType, Error, Result};
 use forebay_store::stepfile::{
     MOST_SOURCES, PackManifest, StepsView, ViewArray, ViewSource, ViewStep, open_pack,
 };
@@ -124,9 +124,20 @@ pub fn write(job: &Exporting, tmp: &Path, path: &Path) -> Result<Value> {
             "copy them with --to netcdf",
         ));
     }
+    // Its library ends the program that closes such a file.
+    let halves: Vec<&str> =
+        arrays.iter().filter(|a| a.meta.dtype == DType::F16).map(|a| a.name.as_str()).collect();
+    let warning = (!halves.is_empty()).then(|| {
+        format!(
+            "of half precision: {}; open the view with engine=\"h5netcdf\" in xarray, for netCDF4 ends the program over them",
+            halves.join(", ")
+        )
+    });
+    let note: Vec<String> = left.note().into_iter().chain(warning).collect();
+    let note = (!note.is_empty()).then(|| note.join("\n"));
     let (arrays_shown, steps_shown) = (arrays.len(), shown.len());
     StepsView { steps: shown, arrays }.write(tmp)?;
-    Ok(json!({"arrays": arrays_shown, "steps": steps_shown, "left_out": left.names(), "note": left.note()}))
+    Ok(json!({"arrays": arrays_shown, "steps": steps_shown, "left_out": left.names(), "note": note}))
 }
 
 fn absolute(path: &Path) -> Result<PathBuf> {

@@ -42,6 +42,11 @@ pub fn write(job: &Exporting, path: &Path) -> Result<Value> {
     let arrays = variables::over(job, &steps)?;
     let meshes = meshes(job, &kept, &arrays, &mut left)?;
     let species = species::chosen(job, &kept, &mut left)?;
+    for one in &species {
+        for number in one.constants.keys() {
+            left.add("one number for all particles", &format!("{}/{number}", one.name));
+        }
+    }
     for name in arrays.keys() {
         let is_in = meshes.iter().any(|m| m.of.name == *name) || species.iter().any(|s| s.has(name));
         let mut axes = meshes.iter().flat_map(|m| m.of.dims.iter().map(|dim| axis_path(&m.of.name, dim)));
