@@ -220,11 +220,11 @@ def test_zstd_is_read_by_everything_here_and_others_are_told_that_they_lack_it(
     command("export", run_dir, "T", "--to", "netcdf", "-o", tmp_path / "out.nc")
     with h5py.File(tmp_path / "out.nc") as f:
         assert (f["T"][1] == field).all()
-    said = command("import", step_file(run_dir, 0), tmp_path / "in", status=1)
+    said = command("import", step_file(run_dir, 0), tmp_path / "in")
     assert "HDF5's filter zstd (32015, in Python's package hdf5plugin), which is not here" in said
-    assert (
-        '"G": it is compressed by HDF5\'s filter gzip (1), which' in said and '"half": data sets that' in said
-    )
+    assert '"half": data sets that' in said
+    with fb.open(tmp_path / "in", "r") as run:
+        assert (run["G"] == field).all()
 
 
 def test_a_run_is_opened_with_a_compression_that_each_put_may_take_back(run_dir: Path) -> None:
