@@ -99,11 +99,11 @@ describe("another user of this host", { skip, timeout: 120_000 }, () => {
     assert.equal(statSync(file).mode & 0o777, 0o600);
     const read = spawnSync("cat", [file], { ...NOBODY, encoding: "utf8", cwd: "/" });
     assert.match(read.stderr, /Permission denied/);
-    assert.ok(!printed.includes(code) && printed.includes(viewer) && !printed.includes("operator"), `a log gets the viewers' link only: ${printed}`);
     // The browser opens the file, the file leads to the page.
     const page = await open(browser, `file://${file}`);
     await until("let in as operator", async () => page.evaluate(() => document.body.dataset.role === "operator"));
     assert.equal(await ended, 0, printed);
+    assert.ok(!printed.includes(code) && printed.includes(viewer) && !printed.includes("operator"), `a log gets the viewers' link only: ${printed}`);
     assert.ok(!existsSync(file), "nothing is left of it");
     assert.equal(new URL(page.url()).hash, "");
     const late = await open(browser, `${page.url()}#c=${code}`);
