@@ -8,7 +8,7 @@
 //! the array is a virtual data set over them: pieces come before it is known how all of them lie.
 
 use super::chunk_grid::ChunkGrid;
-use super::hdf::{Frame, layout_of, text};
+use super::hdf::{Frame, describe_array, layout_of};
 use super::packing::{Packed, Packer, RAW, filters};
 use super::sorted::Sorting;
 use super::write::{Writer, spare};
@@ -374,7 +374,7 @@ impl Frame {
                 .fill_time(hdf5::plist::dataset_create::FillTime::Never)
                 .chunk(chunk)
                 .create(name)?;
-            units.map_or(Ok(()), |units| described(&set, meta, units))
+            units.map_or(Ok(()), |units| describe_array(&set, meta, units))
         })
     }
 
@@ -420,14 +420,9 @@ impl Frame {
                 plist
             });
             let set = builder.no_chunk().empty_as(descriptor.clone()).shape(dims.clone()).create(name)?;
-            described(&set, meta, units)
+            describe_array(&set, meta, units)
         })
     }
-}
-
-fn described(set: &hdf5::Dataset, meta: &ArrayMeta, units: &str) -> hdf5::Result<()> {
-    text(set, "dataOrder", if meta.order == Order::F { "F" } else { "C" })?;
-    if units.is_empty() { Ok(()) } else { text(set, "units", units) }
 }
 
 #[cfg(test)]

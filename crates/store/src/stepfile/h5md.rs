@@ -11,9 +11,9 @@
 
 use super::ffi;
 use super::gathered::Gathered;
+use super::hdf::text;
 use super::vtkhdf::integers;
 use forebay_types::{ArrayMeta, DType, Description, Result, Shape};
-use hdf5_metno::types::VarLenUnicode;
 use serde_json::Map;
 use std::path::{Path, PathBuf};
 
@@ -64,8 +64,7 @@ impl H5md {
         if let Some(unit) = unit {
             self.file.frame().with(&self.path, "cannot describe", |file| {
                 // Its readers take no text of a fixed length for a unit.
-                let unit = unit.parse::<VarLenUnicode>().unwrap_or_default();
-                file.dataset(at)?.new_attr::<VarLenUnicode>().create("unit")?.write_scalar(&unit)
+                text(&*file.dataset(at)?, "unit", unit)
             })?;
         }
         Ok(set)

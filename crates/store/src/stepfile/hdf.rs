@@ -3,7 +3,7 @@
 //! its error and the end of what it opened too.
 
 use super::grids::{Grid, grids};
-use super::{MANIFEST, Manifest, openpmd, scales, vtkhdf};
+use super::{Entry, MANIFEST, Manifest, openpmd, scales, vtkhdf};
 use crate::fork::library;
 use forebay_types::{ArrayMeta, Code, DType, Error, Order, Result};
 use hdf5::types::{CompoundField, CompoundType, FloatSize, IntSize, TypeDescriptor, VarLenUnicode};
@@ -122,23 +122,8 @@ impl Frame {
         let wrong = |e| failed(&format!("cannot lay out {name:?} in"), path, e);
         let (descriptor, dims) = layout_of(meta);
         let _gate = library()?;
-        let set = self
-            .file
-            .file()?
-            .new_dataset_builder()
-            .empty_as(descriptor)
-            .shape(dims)
-            .create_intermediate_group(true)
-            .alloc_time(Some(hdf5::plist::dataset_create::AllocTime::Early))
-            .fill_time(hdf5::plist::dataset_create::FillTime::Never)
-            .no_chunk()
-            .create(name)
-            .map_err(wrong)?;
-        let order = if meta.order == Order::F { "F" } else { "C" };
-        text(&set, "dataOrder", order).map_err(wrong)?;
-        if !units.is_empty() {
-            text(&set, "units", units).map_err(wrong)?;
-        }
+        let set = laid_out(self.file.file()?, name, descriptor, dims).map_err(wrong)?;
+        describe_array(&set, meta, units).map_err(wrong)?;
         Ok(set.offset().unwrap_or(0))
     }
 
@@ -209,6 +194,72 @@ pub(super) fn text(at: &hdf5::Location, name: &str, value: &str) -> hdf5::Result
     at.new_attr::<VarLenUnicode>().create(name)?.write_scalar(&variable(value))
 }
 
+/// A data set of bytes that lie together in the file, from now on, and that nobody has written.
+pub(super) fn laid_out(
+    file: &hdf5::File,
+    name: &str,
+    descriptor: TypeDescriptor,
+    dims: Vec<usize>,
+) -> hdf5::Result<hdf5::Dataset> {
+    file.new_dataset_builder()
+        .empty_as(descriptor)
+        .shape(dims)
+        .create_intermediate_group(true)
+        .alloc_time(Some(hdf5::plist::dataset_create::AllocTime::Early))
+        .fill_time(hdf5::plist::dataset_create::FillTime::Never)
+        .no_chunk()
+        .create(name)
+}
+
+/// Says the order of the elements of an array, and their unit.
+pub(super) fn describe_array(set: &hdf5::Dataset, meta: &ArrayMeta, units: &str) -> hdf5::Result<()> {
+    text(set, "dataOrder", order_of(meta))?;
+    if units.is_empty() { Ok(()) } else { text(set, "units", units) }
+}
+
+fn order_of(meta: &ArrayMeta) -> &'static str {
+    if meta.order == Order::F { "F" } else { "C" }
+}
+
+/// What a file says in the words of HDF5 and is not what its manifest says.
+#[derive(Default)]
+pub(super) struct Unlike(pub Vec<String>);
+
+impl Unlike {
+    pub fn look(&mut self, what: String, read: hdf5::Result<bool>) {
+        match read {
+            Ok(true) => {}
+            Ok(false) => self.0.push(format!("{what} is not what was written")),
+            Err(_) => self.0.push(format!("{what} cannot be read")),
+        }
+    }
+
+    /// Looks at what the data set of an array is, and at what [`describe_array`] says.
+    pub fn look_at(
+        &mut self,
+        set: &hdf5::Dataset,
+        e: &Entry,
+        (descriptor, dims): (TypeDescriptor, Vec<usize>),
+    ) {
+        let name = &e.name;
+        self.look(format!("the shape of {name:?}"), Ok(set.shape() == dims));
+        let kind = set.dtype().and_then(|kind| kind.to_descriptor());
+        self.look(format!("the type of {name:?}"), kind.map(|kind| kind == descriptor));
+        // Of a constant the other file says the rest.
+        if e.elsewhere().is_some() {
+            return;
+        }
+        let order = has_text(set, "dataOrder", order_of(&e.meta));
+        self.look(format!("the attribute \"dataOrder\" of {name:?}"), order);
+        if !e.units.is_empty() {
+            // Files of before have it under the other name.
+            let name_there = if set.attr("units").is_ok() { "units" } else { "unit" };
+            let units = has_text(set, name_there, &e.units);
+            self.look(format!("the attribute \"units\" of {name:?}"), units);
+        }
+    }
+}
+
 /// A text of any length.
 fn variable(value: &str) -> VarLenUnicode {
     VarLenUnicode::from_str(&value.replace('\0', "")).unwrap_or_default()
@@ -252,56 +303,36 @@ impl Opened {
         let grids = grids(&self.path, m).unwrap_or_default();
         let Ok(_gate) = library() else { return Vec::new() };
         let Ok(file) = self.file.file() else { return Vec::new() };
-        let mut found = Vec::new();
-        let mut look = |what: String, read: hdf5::Result<bool>| match read {
-            Ok(true) => {}
-            Ok(false) => found.push(format!("{what} is not what was written")),
-            Err(_) => found.push(format!("{what} cannot be read")),
-        };
-        look(
+        let mut found = Unlike::default();
+        found.look(
             "the attribute \"forebay_format\"".into(),
             scalar::<u32>(file, "forebay_format").map(|n| n == m.format),
         );
-        look("the attribute \"forebay_run\"".into(), has_text(file, "forebay_run", &m.run_id));
+        found.look("the attribute \"forebay_run\"".into(), has_text(file, "forebay_run", &m.run_id));
         if m.set.is_none() {
-            look("the attribute \"step\"".into(), scalar::<i64>(file, "step").map(|n| n == m.step));
+            found.look("the attribute \"step\"".into(), scalar::<i64>(file, "step").map(|n| n == m.step));
         }
         if let Some(time) = m.time {
             let is_same = |t: f64| t.to_bits() == time.to_bits();
-            look("the attribute \"time\"".into(), scalar::<f64>(file, "time").map(is_same));
+            found.look("the attribute \"time\"".into(), scalar::<f64>(file, "time").map(is_same));
         }
         for e in &m.data {
             let name = &e.name;
-            let set = match file.dataset(name) {
-                Ok(set) => set,
-                Err(_) => {
-                    look(format!("the data set {name:?}"), Ok(false));
-                    continue;
-                }
-            };
-            let (descriptor, dims) = layout_of(&e.meta);
-            look(format!("the shape of {name:?}"), Ok(set.shape() == dims));
-            let kind = set.dtype().and_then(|kind| kind.to_descriptor());
-            look(format!("the type of {name:?}"), kind.map(|kind| kind == descriptor));
-            // Of a constant the other file says the rest.
-            if e.elsewhere().is_some() {
+            let Ok(set) = file.dataset(name) else {
+                found.look(format!("the data set {name:?}"), Ok(false));
                 continue;
-            }
-            let order = if e.meta.order == Order::F { "F" } else { "C" };
-            look(format!("the attribute \"dataOrder\" of {name:?}"), has_text(&set, "dataOrder", order));
-            if !e.units.is_empty() {
-                // Files of before have it under the other name.
-                let name_there = if set.attr("units").is_ok() { "units" } else { "unit" };
-                look(format!("the attribute \"units\" of {name:?}"), has_text(&set, name_there, &e.units));
-            }
-            if let Some((what, read)) = scales::unlike(file, &set, e) {
-                look(what, read);
+            };
+            found.look_at(&set, e, layout_of(&e.meta));
+            if e.elsewhere().is_none()
+                && let Some((what, read)) = scales::unlike(file, &set, e)
+            {
+                found.look(what, read);
             }
         }
         for path in openpmd::missing(file, m, &grids) {
-            look(format!("{path:?}"), Ok(false));
+            found.look(format!("{path:?}"), Ok(false));
         }
-        found
+        found.0
     }
 }
 

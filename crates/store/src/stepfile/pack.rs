@@ -8,7 +8,7 @@
 //!  /forebay/manifest      what and where, and a checksum for each array of each slot
 //! ```
 
-use super::hdf::{Frame, Opened, has_text, layout_of, read_told, text};
+use super::hdf::{Frame, Opened, Unlike, describe_array, has_text, laid_out, layout_of, read_told, text};
 use super::manifest::{sealed, unsealed};
 use super::scales::{Axis, Labelled, attribute, label};
 use super::{Back, Entry, MANIFEST, Manifest, Piece, read_piece};
@@ -62,13 +62,6 @@ pub struct Stacked {
     pub crc32c: Vec<u32>,
 }
 
-impl Stacked {
-    /// Whether it is there once for all steps.
-    pub fn is_once(&self) -> bool {
-        self.stride == 0 && self.array.nbytes() > 0
-    }
-}
-
 /// A step of a pack.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PackSlot {
@@ -87,6 +80,11 @@ pub struct PackSlot {
 }
 
 impl Stacked {
+    /// Whether it is there once for all steps.
+    pub fn is_once(&self) -> bool {
+        self.stride == 0 && self.array.nbytes() > 0
+    }
+
     /// It at one step.
     pub fn entry(&self, slot: usize) -> Entry {
         let sum = self.crc32c.get(slot).copied().unwrap_or_default();
@@ -226,23 +224,21 @@ fn labelled(m: &PackManifest) -> Vec<Labelled> {
     all
 }
 
+/// The type and the extents of an array of so many steps, of which `scales` are there once.
+fn stacked_layout(array: &Entry, steps: usize, scales: &BTreeSet<String>) -> (TypeDescriptor, Vec<usize>) {
+    let (descriptor, mut dims) = layout_of(&array.meta);
+    if !scales.contains(&array.name) {
+        dims.insert(0, steps);
+    }
+    (descriptor, dims)
+}
+
 /// Lays out the arrays; their places are noted in the manifest.
 fn lay_out(file: &hdf5::File, m: &mut PackManifest) -> hdf5::Result<()> {
     let (steps, scales) = (m.steps.len(), m.scales());
     for Stacked { array, .. } in &mut m.arrays {
-        let (descriptor, mut dims) = layout_of(&array.meta);
-        if !scales.contains(&array.name) {
-            dims.insert(0, steps);
-        }
-        let set = file
-            .new_dataset_builder()
-            .empty_as(descriptor)
-            .shape(dims)
-            .create_intermediate_group(true)
-            .alloc_time(Some(hdf5::plist::dataset_create::AllocTime::Early))
-            .fill_time(hdf5::plist::dataset_create::FillTime::Never)
-            .no_chunk()
-            .create(array.name.as_str())?;
+        let (descriptor, dims) = stacked_layout(array, steps, &scales);
+        let set = laid_out(file, &array.name, descriptor, dims)?;
         array.offset = set.offset().unwrap_or(0);
     }
     Ok(())
@@ -253,10 +249,7 @@ fn describe(file: &hdf5::File, m: &PackManifest) -> hdf5::Result<()> {
     text(file, "forebay_run", &m.run_id)?;
     for Stacked { array, .. } in &m.arrays {
         let set = file.dataset(&array.name)?;
-        text(&set, "dataOrder", if array.meta.order == Order::F { "F" } else { "C" })?;
-        if !array.units.is_empty() {
-            text(&set, "units", &array.units)?;
-        }
+        describe_array(&set, &array.meta, &array.units)?;
         array.about.attrs.iter().try_for_each(|(key, value)| attribute(&set, key, &native(value)))?;
     }
     let numbers = |name: &str, descriptor: TypeDescriptor| {
@@ -392,48 +385,38 @@ pub fn unlike_pack(path: &Path, m: &PackManifest) -> Vec<String> {
 }
 
 fn words(file: &hdf5::File, m: &PackManifest) -> Vec<String> {
-    let mut found = Vec::new();
-    let mut look = |what: String, read: hdf5::Result<bool>| match read {
-        Ok(true) => {}
-        Ok(false) => found.push(format!("{what} is not what was written")),
-        Err(_) => found.push(format!("{what} cannot be read")),
-    };
-    look("the attribute \"forebay_run\"".into(), has_text(file, "forebay_run", &m.run_id));
+    let mut found = Unlike::default();
+    found.look("the attribute \"forebay_run\"".into(), has_text(file, "forebay_run", &m.run_id));
     let steps: Vec<i64> = m.steps.iter().map(|s| s.step).collect();
-    look("\"step\"".into(), file.dataset(STEP).and_then(|set| Ok(set.read_raw::<i64>()? == steps)));
+    found.look("\"step\"".into(), file.dataset(STEP).and_then(|set| Ok(set.read_raw::<i64>()? == steps)));
     let bits = |times: Vec<f64>| times.into_iter().map(f64::to_bits).collect::<Vec<u64>>();
-    look("\"time\"".into(), file.dataset(TIME).and_then(|set| Ok(bits(set.read_raw()?) == bits(m.times()))));
+    found.look(
+        "\"time\"".into(),
+        file.dataset(TIME).and_then(|set| Ok(bits(set.read_raw()?) == bits(m.times()))),
+    );
     let with_axes: BTreeMap<String, usize> =
         labelled(m).into_iter().map(|l| (l.name, l.axes.len())).collect();
     let scales = m.scales();
     for Stacked { array, .. } in &m.arrays {
         let name = &array.name;
         let Ok(set) = file.dataset(name) else {
-            look(format!("the data set {name:?}"), Ok(false));
+            found.look(format!("the data set {name:?}"), Ok(false));
             continue;
         };
-        let (descriptor, mut dims) = layout_of(&array.meta);
-        if !scales.contains(name) {
-            dims.insert(0, m.steps.len());
-        }
-        look(format!("the shape of {name:?}"), Ok(set.shape() == dims));
-        look(format!("the place of {name:?}"), Ok(array.nbytes() == 0 || set.offset() == Some(array.offset)));
-        let kind = set.dtype().and_then(|kind| kind.to_descriptor());
-        look(format!("the type of {name:?}"), kind.map(|kind| kind == descriptor));
-        let order = if array.meta.order == Order::F { "F" } else { "C" };
-        look(format!("the attribute \"dataOrder\" of {name:?}"), has_text(&set, "dataOrder", order));
-        if !array.units.is_empty() {
-            look(format!("the attribute \"units\" of {name:?}"), has_text(&set, "units", &array.units));
-        }
+        found.look_at(&set, array, stacked_layout(array, m.steps.len(), &scales));
+        found.look(
+            format!("the place of {name:?}"),
+            Ok(array.nbytes() == 0 || set.offset() == Some(array.offset)),
+        );
         for key in array.about.attrs.keys().filter(|key| set.attr(key).is_err()) {
-            look(format!("the attribute {key:?} of {name:?}"), Ok(false));
+            found.look(format!("the attribute {key:?} of {name:?}"), Ok(false));
         }
         if let Some(n) = with_axes.get(name) {
             let shape = set.attr("DIMENSION_LIST").map(|list| list.shape() == [*n]);
-            look(format!("the attribute \"DIMENSION_LIST\" of {name:?}"), shape);
+            found.look(format!("the attribute \"DIMENSION_LIST\" of {name:?}"), shape);
         }
     }
-    found
+    found.0
 }
 
 #[cfg(test)]

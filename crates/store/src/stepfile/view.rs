@@ -12,15 +12,14 @@
 //!
 //! Axes are dimension scales, as in the file of a step.
 
-use super::hdf::{Frame, Opened, failed_io, layout_of};
+use super::hdf::{Frame, Opened, describe_array, failed_io, layout_of};
 use super::{Entry, MANIFEST, Manifest, scales};
-use forebay_types::{ArrayMeta, DType, Description, Error, Order, Result, Shape, native};
+use forebay_types::{ArrayMeta, DType, Description, Error, Order, Result, Shape};
 use hdf5::types::TypeDescriptor;
 use hdf5::{Hyperslab, Selection, SliceOrIndex};
 use hdf5_metno as hdf5;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -223,12 +222,7 @@ impl StepsView {
             }
         }
         let set = file.dataset(&array.name)?;
-        let order = if array.meta.order == Order::F { "F" } else { "C" };
-        let mut said = BTreeMap::from([("dataOrder", json!(order))]);
-        if !array.units.is_empty() {
-            said.insert("units", json!(array.units));
-        }
-        said.iter().try_for_each(|(key, value)| scales::attribute(&set, key, &native(value)))?;
+        describe_array(&set, &array.meta, &array.units)?;
         let about = Description { dims: axes, attrs: array.about.attrs.clone(), ..Description::default() };
         entry(&array.name, array.meta.dtype, &whole, about)
     }
