@@ -242,12 +242,17 @@ def test_a_run_goes_back_behind_packed_snapshots_and_on(run_dir: Path) -> None:
             if step == 5:
                 run.checkpoint("five")
         run.pack()
+    (run_dir / "views").mkdir()
+    view = run_dir / "views" / "all.h5"
+    command("export", run_dir, "--view", view)
     with fb.open(run_dir) as run:
         back = run.restart("five")
         assert back is not None and back.step == 5
         for step in range(6, 9):
             take(run, step)
         check(run, list(range(9)))
+    with h5py.File(view) as f:
+        assert f["step"][:].tolist() == list(range(6))
     for care in ("verify", "compact", "verify"):
         command(care, run_dir)
     with fb.open(run_dir, "r") as run:

@@ -9,17 +9,9 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-/// Leaves files of steps out of the views.
-pub(crate) fn leave_out(layout: &Layout, files: &[String]) {
-    change(layout, &[], |_, file| match files.iter().any(|f| f == file) {
-        true => ViewFate::Goes,
-        false => ViewFate::Stays,
-    });
-}
-
-/// Leaves steps of a pack out of the views.
-pub(crate) fn leave_out_of_pack(layout: &Layout, pack: &str, steps: &[i64]) {
-    change(layout, &[], |step, file| match file == pack && steps.contains(&step) {
+/// Leaves steps out of the views: `is_gone` is asked by the number of each and its file.
+pub(crate) fn leave_out(layout: &Layout, is_gone: impl Fn(i64, &str) -> bool) {
+    change(layout, &[], |step, file| match is_gone(step, file) {
         true => ViewFate::Goes,
         false => ViewFate::Stays,
     });

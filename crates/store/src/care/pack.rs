@@ -221,7 +221,7 @@ impl Packer<'_> {
             match self.make(&run_id, &group, &at) {
                 Ok((file, m)) => {
                     done.packs += 1;
-                    list(file, m)?;
+                    self.listed(list, file, m)?;
                 }
                 Err(_) if at.get().is_some() => {}
                 Err(e) => return Err(e),
@@ -257,7 +257,7 @@ impl Packer<'_> {
         let at = Cell::new(None);
         match (self.make(run_id, &group, &at), at.get()) {
             (Ok((file, m)), _) => {
-                let before = list(file, m)?;
+                let before = self.listed(list, file, m)?;
                 done.packs += 1;
                 done.steps += before.len() as u64;
                 done.bytes += group.iter().map(|s| s.row.nbytes).sum::<u64>();
@@ -277,6 +277,16 @@ impl Packer<'_> {
             }
             (Err(e), _) => Err(e),
         }
+    }
+
+    /// Has a pack listed. When the run was closed first nobody will list it, and it goes.
+    fn listed(&self, list: &mut List, file: String, m: PackManifest) -> Result<Vec<String>> {
+        let path = self.layout.file(&file)?;
+        list(file, m).inspect_err(|e| {
+            if e.code() == Code::Closed {
+                let _ = self.disk.remove(&path);
+            }
+        })
     }
 
     /// Makes a pack, durable under its name; `at` says at the reading of which step it failed.

@@ -20,7 +20,7 @@ pub(super) fn rename(disk: &dyn Disk, path: &Path) -> std::io::Result<()> {
 /// Gives the files of these steps, which were put aside, names of their own, and syncs their directory.
 pub(super) fn rename_all(disk: &dyn Disk, layout: &Layout, steps: &[i64]) {
     if !steps.is_empty() {
-        crate::views::leave_out(layout, &steps.iter().map(|step| step_file(*step)).collect::<Vec<_>>());
+        crate::views::leave_out(layout, |step, _| steps.contains(&step));
     }
     for step in steps {
         // One that cannot be renamed is not listed all the same.

@@ -359,11 +359,11 @@ impl Intake {
         // Other steps lie in the same pack.
         if is_pack(file) && !catalog::steps_of_file(self.catalog.conn(), file)?.is_empty() {
             let dropped = catalog::dropped_slots(self.catalog.conn(), file)?;
-            crate::views::leave_out_of_pack(&self.layout, file, &dropped);
+            crate::views::leave_out(&self.layout, |step, of| of == file && dropped.contains(&step));
             return Ok(());
         }
         let path = self.layout.file(file)?;
-        crate::views::leave_out(&self.layout, &[file.to_owned()]);
+        crate::views::leave_out(&self.layout, |_, of| of == file);
         let failed = |e| Error::io(format!("cannot remove {}", path.display()), e);
         self.disk.remove(&path).map_err(failed)?;
         self.disk.sync_dir(path.parent().unwrap_or(self.layout.root())).map_err(failed)?;

@@ -103,15 +103,8 @@ impl Intake {
         let to_intake = self.to_intake.again()?;
         let work = move || {
             threads::work_behind();
-            let mut list = |file: String, m: PackManifest| {
-                let path = layout.file(&file)?;
-                let listed = to_intake.ask(|tell| Command::ListPack(file, Box::new(m), tell));
-                if listed.is_err() {
-                    // The run was closed first, and nobody will list it.
-                    let _ = disk.remove(&path);
-                }
-                listed?
-            };
+            let mut list =
+                |file, m: PackManifest| to_intake.ask(|tell| Command::ListPack(file, Box::new(m), tell))?;
             let unheard: Progress = Arc::new(|_, _| {});
             let done = packing.with((&layout, &*disk), &unheard, |packer| packer.pack(&options, &mut list));
             let _ = to_intake.commands.send(Command::Packed(asked, done));
