@@ -4,9 +4,9 @@
 
 use super::super::choice::histories;
 use super::left_out::DECLARE;
-use super::species::{self, Components, Record, SpeciesOf};
+use super::species::{self, Record, SpeciesOf};
 use super::{Exporting, LeftOut, variables};
-use forebay::{Cell, ColumnValues, DType, DataSet, Error, Kept, Result, Selection, Target, Which};
+use forebay::{Cell, ColumnValues, DType, Error, Kept, Result, Selection, Target, Which};
 use forebay_store::stepfile::{H5md, When};
 use forebay_types::Unit;
 use serde_json::{Value, json};
@@ -111,15 +111,7 @@ impl Writing<'_, '_> {
         let mut at = 0;
         for (kept, count) in here {
             let of = record.components.at(self.job, kept.step())?;
-            let columns: Vec<Option<(&DataSet, Option<usize>)>> = match &record.components {
-                Components::One(_) => vec![Some((&of[0], None))],
-                Components::Columns(_, n) => (0..*n).map(|column| Some((&of[0], Some(column)))).collect(),
-                Components::Each(each) => {
-                    let mut columns = vec![None; record.width()];
-                    each.iter().zip(&of).for_each(|((c, ..), of)| columns[*c] = Some((of, None)));
-                    columns
-                }
-            };
+            let columns = record.components.columns(&of, record.width(), |component| component);
             species::interleave(
                 self.job,
                 kept.step(),

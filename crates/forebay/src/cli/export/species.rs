@@ -8,8 +8,8 @@ use forebay_store::stepfile::is_number_of_vtk;
 use forebay_types::{ArrayMeta, Shape};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What components of records are called.
-const XYZ: [&str; 3] = ["x", "y", "z"];
+/// What components of meshes and records are called.
+pub const XYZ: [&str; 3] = ["x", "y", "z"];
 
 /// A species of particles.
 pub struct SpeciesOf {
@@ -43,7 +43,31 @@ pub enum Components {
     Each(Vec<(usize, String, DType)>),
 }
 
+/// Arrays, or columns of them, whose elements lie side by side; none where nothing is.
+pub type Columns<'a> = Vec<Option<(&'a DataSet, Option<usize>)>>;
+
 impl Components {
+    /// Its arrays `of` a snapshot side by side: those of a record with a direction in so many places, each where `place`
+    /// says.
+    pub fn columns<'a>(
+        &self,
+        of: &'a [DataSet],
+        places: usize,
+        place: impl Fn(usize) -> usize,
+    ) -> Columns<'a> {
+        let mut columns = vec![None; places];
+        match self {
+            Components::One(_) => return vec![Some((&of[0], None))],
+            Components::Columns(_, n) => {
+                (0..*n).for_each(|column| columns[place(column)] = Some((&of[0], Some(column))));
+            }
+            Components::Each(each) => {
+                each.iter().zip(of).for_each(|((c, ..), of)| columns[place(*c)] = Some((of, None)));
+            }
+        }
+        columns
+    }
+
     /// The names of the arrays.
     pub fn names(&self) -> Vec<&str> {
         match self {
@@ -219,7 +243,7 @@ pub fn rows(count: u64) -> Result<Vec<Selection>> {
 pub fn interleave(
     job: &Exporting,
     step: i64,
-    columns: &[Option<(&DataSet, Option<usize>)>],
+    columns: &Columns,
     dtype: DType,
     parts: &[Selection],
     take: &mut dyn FnMut(&[u8]) -> Result<()>,

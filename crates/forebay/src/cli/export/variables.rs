@@ -86,7 +86,12 @@ impl Variable {
             Origin::One(which) => *which,
             Origin::Steps(steps) => match steps[n] {
                 Some(step) => Which::Step(step),
-                None => return self.nan(interrupt, take),
+                None => {
+                    return nan(self.of.meta.dtype, self.of.nbytes, &mut |bytes| {
+                        interrupt.check()?;
+                        take(bytes)
+                    });
+                }
             },
             Origin::Points(first, apart) => {
                 let count = self.of.nbytes / 8;
@@ -105,19 +110,20 @@ impl Variable {
             take(bytes)
         })
     }
+}
 
-    fn nan(&self, interrupt: &Interrupt, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        let nan = self.of.meta.dtype.nan().unwrap_or_default();
-        let mut left = self.of.nbytes as usize;
-        let part = nan.repeat((PART as usize / nan.len().max(1)).min(left / nan.len().max(1)));
-        while left > 0 {
-            interrupt.check()?;
-            let now = left.min(part.len());
-            take(&part[..now])?;
-            left -= now;
-        }
-        Ok(())
+/// So many bytes of the number that is none, a part at a time.
+pub fn nan(dtype: DType, bytes: u64, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    let Some(nan) = dtype.nan() else { return Ok(()) };
+    let each = nan.len() as u64;
+    let part = nan.repeat((PART / each).min(bytes / each) as usize);
+    let mut left = bytes;
+    while left > 0 {
+        let now = left.min(part.len() as u64);
+        take(&part[..now as usize])?;
+        left -= now;
     }
+    Ok(())
 }
 
 impl Variables {

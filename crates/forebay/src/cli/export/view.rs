@@ -34,14 +34,15 @@ pub fn write(job: &Exporting, tmp: &Path, path: &Path) -> Result<Value> {
     let from = between(&absolute(path)?, run.path());
     const FILES: &str = "SELECT step, file, (SELECT slot FROM fb_packed p WHERE p.step = s.step)
         FROM fb_steps s ORDER BY step";
-    let rows = run.sql(FILES, &[])?.rows;
-    let file = |row: &Vec<forebay::Cell>| match &row[..] {
-        [forebay::Cell::Int(step), forebay::Cell::Text(file), ..] if steps.binary_search(step).is_ok() => {
-            Some(file.clone())
+    let place = |row: Vec<forebay::Cell>| match &row[..] {
+        [forebay::Cell::Int(step), forebay::Cell::Text(file), slot] if steps.binary_search(step).is_ok() => {
+            let slot = if let forebay::Cell::Int(slot) = slot { Some(*slot as u64) } else { None };
+            Some((*step, file.clone(), slot))
         }
         _ => None,
     };
-    let files: BTreeSet<String> = rows.iter().filter_map(file).collect();
+    let places: Vec<_> = run.sql(FILES, &[])?.rows.into_iter().filter_map(place).collect();
+    let files: BTreeSet<&String> = places.iter().map(|(_, file, _)| file).collect();
     if files.len() > MOST_SOURCES {
         return Err(Error::bad(format!(
             "a view of {} files is beyond the limit of {MOST_SOURCES}: readers open all of them at once; put small snapshots together with `forebay pack {}`, choose some with --steps, or copy them with --to netcdf",
@@ -49,28 +50,19 @@ pub fn write(job: &Exporting, tmp: &Path, path: &Path) -> Result<Value> {
             job.place
         )));
     }
-    let is_packed = |file: &&String| forebay_store::layout::is_pack(file);
-    let read = |file: &String| Ok((file.clone(), open_pack(&run.path().join(file))?));
+    let is_packed = |file: &&&String| forebay_store::layout::is_pack(file);
+    let read = |file: &&String| Ok(((*file).clone(), open_pack(&run.path().join(file))?));
     let packs = files.iter().filter(is_packed).map(read).collect::<Result<BTreeMap<_, _>>>()?;
     let snapshots = run.snapshots()?;
     let mut shown = Vec::new();
-    for row in rows {
-        let [forebay::Cell::Int(step), forebay::Cell::Text(file), slot] = &row[..] else { continue };
-        if steps.binary_search(step).is_ok() {
-            let slot = match slot {
-                forebay::Cell::Int(slot) => packs.get(file).map(|m| (*slot as u64, m.steps.len() as u64)),
-                _ => None,
-            };
-            let file = from.join(file);
-            let file = file.to_str().ok_or_else(|| {
-                Error::bad(format!(
-                    "the path {} is not UTF-8, which a view asks for; rename it",
-                    file.display()
-                ))
-            })?;
-            let time = snapshots.at(*step)?.time();
-            shown.push(ViewStep { step: *step, time, file: file.to_owned(), slot });
-        }
+    for (step, file, slot) in &places {
+        let slot = slot.zip(packs.get(file)).map(|(slot, m)| (slot, m.steps.len() as u64));
+        let time = snapshots.at(*step)?.time();
+        let file = from.join(file);
+        let file = file.to_str().ok_or_else(|| {
+            Error::bad(format!("the path {} is not UTF-8, which a view asks for; rename it", file.display()))
+        })?;
+        shown.push(ViewStep { step: *step, time, file: file.to_owned(), slot });
     }
     // Of a choice of steps nothing outside them is meant.
     let steps = shown.iter().map(|s| s.step.to_string()).collect();

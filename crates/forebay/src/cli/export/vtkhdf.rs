@@ -4,7 +4,7 @@
 //! says what they are.
 
 use super::left_out::DECLARE;
-use super::species::{self, Components, Record, SpeciesOf};
+use super::species::{self, Columns, Record, SpeciesOf, XYZ};
 use super::variables::PART;
 use super::{Exporting, LeftOut, variables};
 use forebay::{DType, DataSet, Kept, Result, Selection, Which};
@@ -15,9 +15,6 @@ use forebay_types::{axes, axis_path};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-
-/// What vectors are made of.
-const XYZ: [&str; 3] = ["x", "y", "z"];
 
 /// A mesh that is on the same grid at all snapshots.
 struct MeshOf {
@@ -230,7 +227,7 @@ impl Writing<'_, '_> {
         let is_vector = on.parts[0].0.is_some();
         let set = file.array(block, &on.name, dtype, if is_vector { 3 } else { 1 }, &first.of.units)?;
         let places = places(labels);
-        let mut columns: Vec<Option<(&DataSet, Option<usize>)>> = vec![None; if is_vector { 3 } else { 1 }];
+        let mut columns: Columns = vec![None; if is_vector { 3 } else { 1 }];
         for (component, mesh) in &on.parts {
             columns[component.map_or(0, |c| places[c])] = Some((&mesh.of, None));
         }
@@ -238,24 +235,36 @@ impl Writing<'_, '_> {
         let mut at = 0;
         for (step, there) in self.steps.iter().zip(&first.there) {
             if !there {
-                let nan = dtype.nan().unwrap_or_default();
-                let count = first.of.meta.shape.len() * columns.len() as u64;
-                let bytes = nan.repeat(count.min(PART / 8) as usize);
-                let mut left = count * nan.len() as u64;
-                while left > 0 {
-                    let now = left.min(bytes.len() as u64) as usize;
-                    file.write(set, at, &bytes[..now])?;
-                    (at, left) = (at + now as u64, left - now as u64);
-                }
+                let bytes = first.of.meta.shape.len() * (columns.len() * dtype.size()) as u64;
+                variables::nan(dtype, bytes, &mut |bytes| {
+                    file.write(set, at, bytes)?;
+                    at += bytes.len() as u64;
+                    self.job.interrupt.check()
+                })?;
                 continue;
             }
-            species::interleave(self.job, *step, &columns, dtype, &parts, &mut |bytes| {
-                file.write(set, at, bytes)?;
-                at += bytes.len() as u64;
-                self.said(bytes.len() as u64)
-            })?;
+            at = self.side_by_side(file, (set, at), *step, &columns, dtype, &parts)?;
         }
         Ok(())
+    }
+
+    /// Writes elements side by side, from a byte of an array on; gives where they end.
+    fn side_by_side(
+        &mut self,
+        file: &VtkSeries,
+        (set, from): (usize, u64),
+        step: i64,
+        columns: &Columns,
+        dtype: DType,
+        parts: &[Selection],
+    ) -> Result<u64> {
+        let mut at = from;
+        species::interleave(self.job, step, columns, dtype, parts, &mut |bytes| {
+            file.write(set, at, bytes)?;
+            at += bytes.len() as u64;
+            self.said(bytes.len() as u64)
+        })?;
+        Ok(at)
     }
 
     /// Writes the points of a species and what they have; how many arrays that are.
@@ -288,25 +297,9 @@ impl Writing<'_, '_> {
         let mut at = 0;
         for (step, count) in self.steps.iter().zip(&one.counts).filter(|(_, count)| **count > 0) {
             let of = record.components.at(self.job, *step)?;
-            let columns: Vec<Option<(&DataSet, Option<usize>)>> = match &record.components {
-                Components::One(_) => vec![Some((&of[0], None))],
-                Components::Columns(_, n) => {
-                    let mut columns = vec![None; 3];
-                    (0..*n).for_each(|column| columns[places[column]] = Some((&of[0], Some(column))));
-                    columns
-                }
-                Components::Each(each) => {
-                    let mut columns = vec![None; 3];
-                    each.iter().zip(&of).for_each(|((c, ..), of)| columns[places[*c]] = Some((of, None)));
-                    columns
-                }
-            };
+            let columns = record.components.columns(&of, 3, |component| places[component]);
             let parts = species::rows(*count)?;
-            species::interleave(self.job, *step, &columns, dtype, &parts, &mut |bytes| {
-                file.write(set, at, bytes)?;
-                at += bytes.len() as u64;
-                self.said(bytes.len() as u64)
-            })?;
+            at = self.side_by_side(file, (set, at), *step, &columns, dtype, &parts)?;
         }
         Ok(())
     }
